@@ -1,0 +1,168 @@
+// TunerService is what the API talks to: every attached node, its state, history and switches.
+//
+// Thread-safe; calls return within milliseconds and never wait for a window. Times are Unix
+// milliseconds. Errors: NotFound (no such node or change), InvalidArgument (every fault named),
+// FailedPrecondition (refused in this state, says why), Aborted (stale version).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agents/agent.h"
+#include "env/environment.h"
+
+namespace ebb::engine {
+
+enum class Mode : uint8_t { kObserve, kRecommend, kApprove, kAuto };
+// kPending: on trial, no verdict yet.
+enum class Verdict : uint8_t { kPending, kKeep, kRevert, kInconclusive, kVoid };
+enum class TunerState : uint8_t {
+  kDisconnected,
+  kLearningBaseline,
+  kObserving,
+  kProposing,
+  kSettling,
+  kScreening,
+  kConfirming,
+  kConverged,
+  kPaused
+};
+
+struct Effect {  // relative change of the index: +0.10 = 10 % better
+  double mean = 0;
+  double low = 0;
+  double high = 0;
+};
+
+struct ChangeStep {  // life cycle of a change
+  int64_t wall_ms = 0;
+  std::string step;  // proposed, applied, settling, screening, confirming, kept, reverted, ...
+  std::string text;
+};
+
+// One change of the node's knobs, whoever made it.
+struct Change {
+  uint64_t id = 0;  // ascending in time, unique for this daemon
+  std::string node;
+  int64_t proposed_ms = 0;
+  int64_t applied_ms = 0;  // 0: never applied
+  int64_t decided_ms = 0;  // 0: pending
+  std::string actor;       // "agent:hill_climb", "operator:root", "node", "foreign"
+  std::string goal;
+  std::vector<env::KnobChange> knobs;
+  std::string reason;
+  std::optional<Effect> predicted;
+  std::optional<Effect> measured;
+  double smallest_detectable = 0;  // the smallest effect this trial could have seen; 0 unknown
+  uint32_t windows_used = 0;
+  Verdict verdict = Verdict::kPending;
+  std::string verdict_reason;
+  std::vector<ChangeStep> steps;
+};
+
+struct ChangeQuery {
+  std::optional<int64_t> from_ms;  // by proposed_ms, inclusive
+  std::optional<int64_t> to_ms;    // exclusive
+  std::string knob;                // empty: any
+  std::optional<Verdict> verdict;
+  std::string actor;                  // prefix; empty: any
+  std::optional<uint64_t> before_id;  // page: changes older than this one
+  uint32_t limit = 100;               // 1 to 500, newest first
+};
+
+struct KnobState {
+  env::KnobSpec spec;
+  int64_t value = 0;
+  int64_t incumbent = 0;
+  bool pinned = false;
+  std::string source;  // default, tuner, operator, foreign
+  int64_t since_ms = 0;
+};
+
+struct NodeStatus {
+  std::string id;
+  std::string control_socket;
+  bool connected = false;
+  std::string health;  // "ok" or one sentence
+  env::EnvironmentInfo info;
+  agents::GoalKind goal = agents::GoalKind::kBalanced;
+  Mode mode = Mode::kAuto;
+  std::string agent;
+  bool paused = false;
+  std::optional<int64_t> paused_until_ms;
+  std::string pause_reason;
+  TunerState state = TunerState::kDisconnected;
+  std::string why;                     // the state in one sentence
+  double baseline_progress = 0;        // 0 to 1 while learning
+  std::optional<double> index_now;     // 100 = default under this load
+  std::optional<double> index_minute;  // mean of the last minute
+  uint64_t windows = 0;
+  uint64_t void_windows = 0;
+  uint64_t setting_version = 0;
+  std::optional<Change> last_change;
+  std::optional<env::Observation> latest;
+};
+
+struct SeriesPoint {
+  int64_t wall_ms = 0;
+  // NaN where the window had no such value.
+  double index = 0;
+  double read_p50_us = 0, read_p99_us = 0, write_p50_us = 0, write_p99_us = 0;
+  double read_iops = 0, write_iops = 0, read_mibps = 0, write_mibps = 0;
+  double dirty_share = 0, read_hit_share = 0, destage_mibps = 0, throttle_share = 0;
+  bool on_trial = false;
+  bool holdback = false;
+};
+
+class TunerService {
+ public:
+  virtual ~TunerService() = default;
+
+  // Connects to the node behind `control_socket` and starts watching it; `id` is chosen from its
+  // name when empty.
+  virtual absl::StatusOr<std::string> Attach(const std::string& control_socket,
+                                             const std::string& id, agents::GoalKind goal,
+                                             Mode mode) = 0;
+  // Stops tuning the node; keeps its setting, or restores the one before attach.
+  virtual absl::Status Detach(const std::string& node, bool restore) = 0;
+  virtual std::vector<NodeStatus> Nodes() = 0;
+  virtual absl::StatusOr<NodeStatus> Node(const std::string& node) = 0;
+
+  virtual absl::Status SetGoal(const std::string& node, agents::GoalKind goal,
+                               const std::string& actor) = 0;
+  virtual absl::Status SetMode(const std::string& node, Mode mode, const std::string& actor) = 0;
+  virtual absl::Status Pause(const std::string& node, const std::string& reason,
+                             std::optional<int64_t> until_ms, const std::string& actor) = 0;
+  virtual absl::Status Resume(const std::string& node, const std::string& actor) = 0;
+  // The setting from before attach, at once; tuning is paused afterwards.
+  virtual absl::Status Restore(const std::string& node, const std::string& actor) = 0;
+
+  virtual absl::StatusOr<std::vector<KnobState>> Knobs(const std::string& node) = 0;
+  virtual absl::Status Pin(const std::string& node, const std::string& knob, bool pinned,
+                           const std::string& actor) = 0;
+
+  virtual absl::StatusOr<std::vector<Change>> Changes(const std::string& node,
+                                                      const ChangeQuery& query) = 0;
+  virtual absl::StatusOr<Change> GetChange(uint64_t id) = 0;
+  // Points with from_ms <= wall_ms < to_ms, oldest first; every window when they are fewer than
+  // max_points, else every n-th bucket's mean.
+  virtual absl::StatusOr<std::vector<SeriesPoint>> Series(const std::string& node, int64_t from_ms,
+                                                          int64_t to_ms, size_t max_points) = 0;
+};
+
+// Words used in JSON, on the command line and in the history.
+std::string_view ModeWord(Mode mode);           // observe, recommend, approve, auto
+std::string_view VerdictWord(Verdict verdict);  // pending, keep, revert, inconclusive, void
+std::string_view TunerStateWord(TunerState state);
+std::string_view GoalWord(agents::GoalKind goal);  // read, write, balanced
+std::optional<Mode> ParseMode(std::string_view word);
+std::optional<Verdict> ParseVerdict(std::string_view word);
+std::optional<agents::GoalKind> ParseGoal(std::string_view word);
+
+}  // namespace ebb::engine

@@ -1,0 +1,74 @@
+// What one measurement window of an environment showed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/histogram.h"
+#include "env/knob_space.h"
+
+namespace ebb::env {
+
+// One kind of request in one window.
+struct OpWindow {
+  uint64_t ops = 0;
+  uint64_t bytes = 0;
+  uint64_t errors = 0;
+  double p50_ns = 0;  // 0 when ops == 0
+  double p99_ns = 0;
+  double mean_ns = 0;
+  LatencyHistogram latency;
+};
+
+struct WindowMetrics {
+  double seconds = 0;
+  OpWindow read;
+  OpWindow write;
+  OpWindow flush;
+  double mean_in_flight = 0;  // requests waiting or in service, averaged over the window
+  // Gauges at the window's end.
+  uint64_t dirty_bytes = 0;
+  uint64_t clean_bytes = 0;
+  uint64_t free_bytes = 0;
+  uint64_t cache_space_bytes = 0;
+  double dirty_share = 0;
+  bool draining_by_operator = false;
+  uint64_t logical_bytes = 0;
+  uint64_t unique_bytes = 0;
+  uint64_t physical_bytes = 0;
+  // Differences over the window.
+  double read_hit_share = 0;  // blocks served without the capacity tier, of mapped blocks read
+  uint64_t destaged_bytes = 0;
+  uint64_t capacity_written_bytes = 0;
+  double throttle_seconds = 0;
+  double cpu_seconds = 0;
+};
+
+// Features of the load itself. Nothing here may depend on the knobs (property-tested).
+struct WorkloadDescriptor {
+  double offered_ops_per_s = 0;
+  double offered_bytes_per_s = 0;
+  double read_share = 0;  // of operations
+  double mean_read_bytes = 0;
+  double mean_write_bytes = 0;
+  double sequential_share = 0;   // requests that start where one of the last 32 streams ended
+  double mean_in_flight = 0;     // concurrency of the clients
+  double working_set_bytes = 0;  // distinct bytes touched, over the last minute
+  double burstiness = 0;         // squared coefficient of variation of arrivals over 10 ms slots
+};
+
+struct Observation {
+  uint64_t sequence = 0;  // counts windows of this attachment
+  int64_t wall_ms = 0;    // end of the window
+  uint64_t monotonic_ns = 0;
+  Setting setting;  // in force during the window
+  uint64_t setting_version = 0;
+  bool setting_changed = false;  // changed inside the window: its numbers are a mixture
+  WindowMetrics metrics;
+  WorkloadDescriptor descriptor;
+  // A window that must not be used: stale, impossible or contradictory numbers; why, for people.
+  bool valid = true;
+  std::string void_reason;
+};
+
+}  // namespace ebb::env
