@@ -5,16 +5,19 @@
 // FailedPrecondition (refused in this state, says why), Aborted (stale version).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agents/agent.h"
+#include "base/histogram.h"
 #include "env/environment.h"
 
 namespace ebb::engine {
@@ -85,6 +88,24 @@ struct KnobState {
   int64_t since_ms = 0;
 };
 
+// Sums over this attachment's windows, for the counters of monitoring systems.
+struct OpTotals {
+  uint64_t ops = 0;
+  uint64_t bytes = 0;
+  uint64_t errors = 0;
+  LatencyHistogram latency;
+};
+struct NodeTotals {
+  OpTotals read;
+  OpTotals write;
+  OpTotals flush;
+  uint64_t destaged_bytes = 0;
+  uint64_t capacity_written_bytes = 0;
+  double throttle_seconds = 0;
+  double cpu_seconds = 0;
+  std::array<uint64_t, 5> changes{};  // by Verdict; kPending stays 0
+};
+
 struct NodeStatus {
   std::string id;
   std::string control_socket;
@@ -107,6 +128,7 @@ struct NodeStatus {
   uint64_t setting_version = 0;
   std::optional<Change> last_change;
   std::optional<env::Observation> latest;
+  NodeTotals totals;
 };
 
 struct SeriesPoint {
@@ -147,6 +169,7 @@ class TunerService {
   virtual absl::Status Pin(const std::string& node, const std::string& knob, bool pinned,
                            const std::string& actor) = 0;
 
+  // With an empty `node`: of every node, detached ones too.
   virtual absl::StatusOr<std::vector<Change>> Changes(const std::string& node,
                                                       const ChangeQuery& query) = 0;
   virtual absl::StatusOr<Change> GetChange(uint64_t id) = 0;
