@@ -56,8 +56,8 @@ struct NodeEvent {
   uint64_t number = 0;  // ascending, no gaps
   int64_t wall_ms = 0;
   Kind kind = Kind::kStarted;
-  std::string text;
-  std::string lease;
+  std::string text = {};
+  std::string lease = {};
   uint64_t setting_version = 0;
 };
 

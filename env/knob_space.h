@@ -21,13 +21,13 @@ struct KnobSpec {
   int64_t min = 0;
   int64_t max = 0;
   int64_t default_value = 0;
-  int64_t step = 1;                  // legal values are min + n * step
-  bool log_scale = false;            // search by factors
-  std::vector<std::string> choices;  // of kChoice: value = position
+  int64_t step = 1;                       // legal values are min + n * step
+  bool log_scale = false;                 // search by factors
+  std::vector<std::string> choices = {};  // of kChoice: value = position
   int settle_seconds = 0;
   bool agent_owned = true;  // false: only an operator may change it
-  std::string coupled_with;
-  std::string trades;
+  std::string coupled_with = {};
+  std::string trades = {};
 };
 
 // Values in the order of the space's knobs.

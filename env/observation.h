@@ -45,16 +45,22 @@ struct WindowMetrics {
 };
 
 // Features of the load itself. Nothing here may depend on the knobs (property-tested).
+//
+// Clients either keep their own pace (the rate describes them, and how many requests wait follows
+// the store) or wait for completions (their number in flight describes them, and the rate follows
+// the store). So only one of the two is given: the other is 0, as a shift detector would take every
+// gain of the tuner for a shift of the load otherwise.
 struct WorkloadDescriptor {
-  double offered_ops_per_s = 0;
+  double offered_ops_per_s = 0;  // 0 when the clients wait for completions (closed loop)
   double offered_bytes_per_s = 0;
   double read_share = 0;  // of operations
   double mean_read_bytes = 0;
   double mean_write_bytes = 0;
   double sequential_share = 0;   // requests that start where one of the last 32 streams ended
-  double mean_in_flight = 0;     // concurrency of the clients
-  double working_set_bytes = 0;  // distinct bytes touched, over the last minute
-  double burstiness = 0;         // squared coefficient of variation of arrivals over 10 ms slots
+  double mean_in_flight = 0;     // concurrency of the clients; 0 when they keep their own pace
+  double working_set_bytes = 0;  // distinct bytes they choose from, by the last 8192 requests
+  double burstiness = 0;         // squared coefficient of variation of arrivals over 10 ms slots;
+                                 // 0 in a closed loop
 };
 
 struct Observation {
