@@ -28,7 +28,7 @@ struct Io {
   std::byte* data = nullptr;
   size_t bytes = 0;
   void* context = nullptr;  // the submitter's own
-  absl::Status status;      // set before Reap returns it; a short transfer is an error
+  absl::Status status{};    // set before Reap returns it; a short transfer is an error
 };
 
 // Transfers of one submitter in flight to one device. Not thread-safe: one queue a thread, or a
@@ -39,6 +39,10 @@ class IoQueue {
   // Starts `io`; it may complete at once, but is handed back only by Reap. At most depth() in
   // flight.
   virtual void Submit(Io* io) = 0;
+  // The same as Submit for each of `ios`, with one system call where the device has such.
+  virtual void SubmitAll(std::span<Io* const> ios) {
+    for (Io* io : ios) Submit(io);
+  }
   // Finished transfers in completion order; waits until at least `min_completions` of those in
   // flight are done.
   virtual std::vector<Io*> Reap(size_t min_completions) = 0;

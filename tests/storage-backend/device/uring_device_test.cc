@@ -1,0 +1,147 @@
+#include "storage-backend/device/uring_device.h"
+
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/storage-backend/device/device_test_util.h"
+
+namespace ebb::storage {
+namespace {
+
+using testing::HasSubstr;
+
+// The error of opening `path`, which must contain its name.
+absl::Status OpenFault(const std::string& path, uint64_t expected_bytes = 0) {
+  const absl::Status status = UringDevice::Open(path, expected_bytes).status();
+  EXPECT_THAT(status.message(), HasSubstr(path));
+  return status;
+}
+
+TEST(UringDeviceTest, SaysThatTheFileIsMissing) {
+  const absl::Status status = OpenFault("/nonexistent/cache.img");
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("does not exist"));
+}
+
+TEST(UringDeviceTest, SaysThatTheFileIsTruncated) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), kMiB).ok());
+
+  const absl::Status status = OpenFault(folder.File("a"), 2 * kMiB);
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(status.message(), HasSubstr("1048576 bytes and needs 2097152"));
+}
+
+TEST(UringDeviceTest, RefusesAFileThatIsNotWholeBlocks) {
+  const ScratchFolder folder;
+  std::ofstream(folder.File("odd")) << std::string(5000, 'x');
+  std::ofstream(folder.File("empty")).flush();
+
+  EXPECT_THAT(OpenFault(folder.File("odd")).message(), HasSubstr("not a multiple of 4096"));
+  EXPECT_THAT(OpenFault(folder.File("empty")).message(), HasSubstr("is empty"));
+}
+
+TEST(UringDeviceTest, RefusesWhatIsNoFileOrBlockDevice) {
+  const ScratchFolder folder;
+  ASSERT_EQ(mkfifo(folder.File("fifo").c_str(), 0600), 0);
+
+  EXPECT_THAT(OpenFault("/tmp").message(), HasSubstr("directory"));
+  EXPECT_THAT(OpenFault("/dev/null").message(), HasSubstr("neither a file nor a block device"));
+  EXPECT_THAT(OpenFault(folder.File("fifo")).message(), HasSubstr("neither a file"));
+}
+
+TEST(UringDeviceTest, SaysThatPermissionIsMissing) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), kMiB).ok());
+  ASSERT_EQ(chmod(folder.File("a").c_str(), 0), 0);
+  // Root may open everything, so ask as nobody.
+  const bool root = geteuid() == 0;
+  ASSERT_TRUE(!root || seteuid(65534) == 0);
+
+  const absl::Status status = OpenFault(folder.File("a"));
+
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(UringDeviceTest, TwoCannotOpenTheSameFile) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), kMiB).ok());
+  auto first = UringDevice::Open(folder.File("a"));
+  ASSERT_TRUE(first.ok()) << first.status();
+
+  const absl::Status status = OpenFault(folder.File("a"));
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("another node has it open"));
+  first->reset();
+  EXPECT_TRUE(UringDevice::Open(folder.File("a")).ok());
+}
+
+TEST(UringDeviceTest, DiscardGivesSpaceBack) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), 8 * kMiB).ok());
+  auto device = UringDevice::Open(folder.File("a"));
+  ASSERT_TRUE(device.ok()) << device.status();
+  const AlignedBuffer noise = Noise(4 * kMiB, 1);
+  ASSERT_TRUE((*device)->Write(0, {noise.data(), noise.size()}).ok());
+  ASSERT_TRUE((*device)->Flush().ok());
+  const uint64_t before = *(*device)->AllocatedBytes();
+
+  ASSERT_TRUE((*device)->Discard(0, 4 * kMiB).ok());
+
+  EXPECT_GE(before, 4 * kMiB);
+  EXPECT_LT(*(*device)->AllocatedBytes(), kMiB);
+}
+
+// Goal: a transfer that the device cannot complete is an error, blocking or queued.
+// Method: shorten the file behind the open device's back.
+TEST(UringDeviceTest, ShortReadIsAnError) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), kMiB).ok());
+  auto device = UringDevice::Open(folder.File("a"));
+  ASSERT_TRUE(device.ok()) << device.status();
+  ASSERT_EQ(truncate(folder.File("a").c_str(), 512 * kKiB), 0);
+  AlignedBuffer buffer(64 * kKiB);
+  Io io{
+      .kind = Io::Kind::kRead, .offset = 480 * kKiB, .data = buffer.data(), .bytes = buffer.size()};
+
+  const absl::Status blocking = (*device)->Read(480 * kKiB, buffer.span());
+  auto queue = (*device)->MakeQueue(1);
+  queue->Submit(&io);
+  queue->Reap(1);
+
+  EXPECT_EQ(blocking.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(blocking.message(), HasSubstr("short transfer"));
+  EXPECT_EQ(io.status.message(), blocking.message());
+}
+
+TEST(UringDeviceTest, CreateRefusesToOverwriteAndOddSizes) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), kMiB).ok());
+
+  EXPECT_EQ(CreateDeviceFile(folder.File("a"), kMiB).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(CreateDeviceFile(folder.File("b"), 1000).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CreateDeviceFile(folder.File("b"), 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(CreateDeviceFile(folder.File("none/b"), kMiB).ok());
+}
+
+TEST(UringDeviceTest, DescribeNamesPathAndSize) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), kMiB).ok());
+  auto device = UringDevice::Open(folder.File("a"));
+  ASSERT_TRUE(device.ok()) << device.status();
+
+  EXPECT_THAT((*device)->Describe(), HasSubstr("file " + folder.File("a") + ", 1 MiB"));
+}
+
+}  // namespace
+}  // namespace ebb::storage
