@@ -21,6 +21,8 @@ namespace ebb::storage {
 
 enum class Table : uint8_t { kMap, kUnits, kFingerprints, kSegments, kNode };
 inline constexpr size_t kTableCount = 5;
+// "map", "units", ...: for messages and as the name of the column family.
+const char* TableName(Table table);
 
 // Changes that become visible and durable together.
 class MetadataBatch {
@@ -52,8 +54,8 @@ class MetadataStore {
   // One look-up for many keys, in their order.
   virtual absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
       Table table, const std::vector<std::string>& keys) = 0;
-  // Calls `visit` in key order from `first` (inclusive) until it returns false or `last`
-  // (exclusive; empty = end).
+  // Calls `visit` on one consistent state, in key order from `first` (inclusive) until it returns
+  // false or `last` (exclusive; empty = end).
   virtual absl::Status Scan(
       Table table, std::string_view first, std::string_view last,
       const std::function<bool(std::string_view key, std::string_view value)>& visit) = 0;
