@@ -1,0 +1,37 @@
+// WriteThrottle slows writes down before the cache log is full, so that the accepted rate meets the
+// drain rate on a curve and never hits a wall.
+//
+// The shape is ZFS's hyperbola: with x the position between the fill where slowing starts and full,
+// writes are admitted at drain_rate * (1 - x) / x. Where more than the drain rate is offered, the
+// fill settles at the x whose admitted rate equals what really drains, whatever the error of the
+// estimate. All writers share one schedule, so that the sum is limited and not each of them. Pure:
+// the caller sleeps; the caller serialises.
+#pragma once
+
+#include <cstdint>
+
+namespace ebb::storage {
+
+class WriteThrottle {
+ public:
+  struct Input {
+    uint64_t now_ns = 0;
+    uint64_t bytes = 0;            // of this write
+    double fill = 0;               // share of the write space in use
+    double drain_bytes_per_s = 0;  // lately; 0 = not known yet
+    int softness = 0;              // knob throttle_softness, 0 to 100
+  };
+
+  // When this write may go on (monotonic ns); not after now_ns: at once. It is counted as admitted.
+  uint64_t Admit(const Input& input);
+
+  // The fill at which slowing starts: 0.95 at softness 0, 0.5 at 100.
+  static double StartFill(int softness);
+  // Bytes a second that may enter at this fill; infinity below the start.
+  static double AdmittedBytesPerSecond(double fill, double drain_bytes_per_s, int softness);
+
+ private:
+  uint64_t last_admission_ns_ = 0;
+};
+
+}  // namespace ebb::storage
