@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "storage-backend/device/mem_device.h"
+#include "storage-backend/device/shaped_device.h"
 #include "storage-backend/device/uring_device.h"
 #include "tests/storage-backend/device/device_test_util.h"
 
@@ -45,6 +46,13 @@ const std::vector<Implementation>& Implementations() {
       {"Mem",
        [] {
          return Fixture{nullptr, std::make_unique<MemDevice>(kDeviceBytes)};
+       }},
+      {"ShapedMem",
+       [] {
+         auto shaped = ShapedDevice::Make(std::make_unique<MemDevice>(kDeviceBytes),
+                                          {.model = "nvme", .scale = 10});
+         EBB_CHECK(shaped.ok());
+         return Fixture{nullptr, *std::move(shaped)};
        }},
       {"UringOnDisk", [] { return MakeUring("/tmp"); }},
       {"UringOnTmpfs", [] { return MakeUring("/dev/shm"); }},
