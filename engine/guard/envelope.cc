@@ -1,0 +1,105 @@
+#include "engine/guard/envelope.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace ebb::engine {
+namespace {
+
+// Whether two candidates make the same move away from their incumbents: the same knobs change, each
+// to nearly the same place.
+bool SameMove(const env::KnobSpace& space, const env::Setting& from_a, const env::Setting& to_a,
+              const env::Setting& from_b, const env::Setting& to_b, double unit_distance) {
+  for (size_t i = 0; i < space.size(); ++i) {
+    const bool changes_a = from_a.values[i] != to_a.values[i];
+    const bool changes_b = from_b.values[i] != to_b.values[i];
+    if (changes_a != changes_b) return false;
+    if (!changes_a) continue;
+    if (std::abs(space.ToUnit(i, to_a.values[i]) - space.ToUnit(i, to_b.values[i])) >
+        unit_distance) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string Envelope::SituationFault(const Situation& situation) const {
+  if (situation.draining_by_operator) return "an operator is draining the cache";
+  if (situation.dirty_share > config_.dirty_share_max) {
+    return fmt::format("the cache is nearly full of data not yet destaged ({:.0f} %)",
+                       100 * situation.dirty_share);
+  }
+  if (situation.usable_windows_in_row < config_.usable_windows_min) {
+    return situation.unusable_reason.empty()
+               ? "too few usable windows in a row"
+               : "the latest windows cannot be used: " + situation.unusable_reason;
+  }
+  if (situation.window < cool_until_window_) {
+    return fmt::format("cooling down after a revert, {} more windows",
+                       cool_until_window_ - situation.window);
+  }
+  const auto hour_windows = static_cast<uint64_t>(3600 / window_seconds_);
+  const auto in_hour = std::count_if(trial_windows_.begin(), trial_windows_.end(), [&](uint64_t w) {
+    return w + hour_windows > situation.window;
+  });
+  if (in_hour >= static_cast<int64_t>(config_.trials_per_hour_max)) {
+    return fmt::format("the budget of {} trials an hour is used up", config_.trials_per_hour_max);
+  }
+  return {};
+}
+
+std::string Envelope::CandidateFault(const env::KnobSpace& space, const env::Setting& incumbent,
+                                     const env::Setting& candidate, const std::vector<bool>& frozen,
+                                     bool predicted, uint64_t window) const {
+  if (candidate.values.size() != space.size()) return "the proposal has the wrong number of knobs";
+  if (const auto faults = space.Faults(candidate); !faults.empty()) return faults.front();
+  uint32_t changed = 0;
+  for (size_t i = 0; i < space.size(); ++i) {
+    if (candidate.values[i] == incumbent.values[i]) continue;
+    ++changed;
+    if (!space[i].agent_owned) {
+      return fmt::format("{} belongs to the operator", space[i].name);
+    }
+    if (i < frozen.size() && frozen[i]) return fmt::format("{} is pinned", space[i].name);
+    const double step =
+        std::abs(space.ToUnit(i, candidate.values[i]) - space.ToUnit(i, incumbent.values[i]));
+    if (step > config_.step_unit_max + 1e-9) {
+      return fmt::format("{} would move by {:.0f} % of its range, {:.0f} % is the limit",
+                         space[i].name, 100 * step, 100 * config_.step_unit_max);
+    }
+  }
+  if (changed == 0 && !config_.allow_identical) return "the proposal changes nothing";
+  const uint32_t limit =
+      predicted ? config_.knobs_per_predicted_trial_max : config_.knobs_per_trial_max;
+  if (changed > limit) {
+    return fmt::format("{} knobs at once, {} is the limit {} a predicted effect", changed, limit,
+                       predicted ? "with" : "without");
+  }
+  for (const Tabu& tabu : tabu_) {
+    if (window < tabu.until_window &&
+        SameMove(space, incumbent, candidate, tabu.from, tabu.to, config_.tabu_unit_distance)) {
+      return fmt::format("this move was reverted not long ago and is refused for {} more windows",
+                         tabu.until_window - window);
+    }
+  }
+  return {};
+}
+
+void Envelope::NoteTrialStarted(uint64_t window) {
+  trial_windows_.push_back(window);
+  while (trial_windows_.size() > config_.trials_per_hour_max) trial_windows_.pop_front();
+}
+
+void Envelope::NoteReverted(const env::Setting& incumbent, const env::Setting& candidate,
+                            uint64_t window) {
+  cool_until_window_ = window + config_.cool_down_windows;
+  std::erase_if(tabu_, [&](const Tabu& tabu) { return tabu.until_window <= window; });
+  if (config_.tabu_windows > 0)
+    tabu_.push_back({incumbent, candidate, window + config_.tabu_windows});
+}
+
+}  // namespace ebb::engine

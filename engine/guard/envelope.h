@@ -1,0 +1,68 @@
+// Envelope: what may be put on trial at all, and when.
+//
+// Knows no statistics. Every refusal is one sentence. Windows are the measure of time, so that a
+// jumping clock changes nothing. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "env/knob_space.h"
+
+namespace ebb::engine {
+
+struct EnvelopeConfig {
+  uint32_t knobs_per_trial_max = 2;            // without a prediction
+  uint32_t knobs_per_predicted_trial_max = 8;  // with one
+  double step_unit_max = 1.0;                  // longest move of one knob on its own 0..1 scale
+  uint32_t trials_per_hour_max = 120;
+  uint32_t cool_down_windows = 3;    // after a revert
+  uint32_t tabu_windows = 600;       // a reverted move stays refused for this long
+  double tabu_unit_distance = 0.05;  // nearer than this counts as the same move
+  double dirty_share_max = 0.95;
+  uint32_t usable_windows_min = 3;  // in a row, before a trial
+  bool allow_identical = false;     // true: a trial may change nothing (A/A studies)
+};
+
+// The state of the node at the moment a trial might start.
+struct Situation {
+  uint64_t window = 0;
+  double dirty_share = 0;
+  bool draining_by_operator = false;
+  uint32_t usable_windows_in_row = 0;
+  std::string unusable_reason = {};  // of the latest window, when it was not usable
+};
+
+class Envelope {
+ public:
+  Envelope(const EnvelopeConfig& config, double window_seconds)
+      : config_(config), window_seconds_(window_seconds) {}
+
+  // Why no trial may start now, whatever the candidate; empty when one may.
+  std::string SituationFault(const Situation& situation) const;
+  // Why `candidate` may not be tried; empty when it may.
+  std::string CandidateFault(const env::KnobSpace& space, const env::Setting& incumbent,
+                             const env::Setting& candidate, const std::vector<bool>& frozen,
+                             bool predicted, uint64_t window) const;
+
+  void NoteTrialStarted(uint64_t window);
+  void NoteReverted(const env::Setting& incumbent, const env::Setting& candidate, uint64_t window);
+  // A new load or goal: what failed before may help now.
+  void ForgetTabu() { tabu_.clear(); }
+
+ private:
+  struct Tabu {
+    env::Setting from;
+    env::Setting to;
+    uint64_t until_window = 0;
+  };
+  EnvelopeConfig config_;
+  double window_seconds_;
+  std::deque<uint64_t> trial_windows_;
+  std::vector<Tabu> tabu_;
+  uint64_t cool_until_window_ = 0;
+};
+
+}  // namespace ebb::engine

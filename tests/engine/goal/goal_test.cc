@@ -1,0 +1,71 @@
+#include "engine/goal/goal.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace ebb::engine {
+namespace {
+
+env::WindowMetrics Window(uint64_t reads, uint64_t writes) {
+  env::WindowMetrics metrics;
+  metrics.seconds = 2;
+  metrics.read.ops = reads;
+  metrics.read.p50_ns = 1e6;
+  metrics.read.p99_ns = 4e6;
+  metrics.write.ops = writes;
+  metrics.write.p50_ns = 2e6;
+  metrics.write.p99_ns = 8e6;
+  return metrics;
+}
+
+double Sum(const ComponentWeights& weights, size_t first) {
+  return std::accumulate(weights.begin() + static_cast<ptrdiff_t>(first),
+                         weights.begin() + static_cast<ptrdiff_t>(first + kComponentsPerKind), 0.0);
+}
+
+TEST(GoalTest, OwnKindCarriesNineTenths) {
+  const ComponentWeights read = WeightsFor(agents::GoalKind::kRead, Window(100, 900));
+  const ComponentWeights write = WeightsFor(agents::GoalKind::kWrite, Window(100, 900));
+
+  EXPECT_NEAR(Sum(read, 0), 0.9, 1e-12);
+  EXPECT_NEAR(Sum(read, kComponentsPerKind), 0.1, 1e-12);
+  EXPECT_NEAR(Sum(write, 0), 0.1, 1e-12);
+}
+
+TEST(GoalTest, BalancedFollowsTheMeasuredMix) {
+  const ComponentWeights weights = WeightsFor(agents::GoalKind::kBalanced, Window(300, 700));
+
+  EXPECT_NEAR(Sum(weights, 0), 0.3, 1e-12);
+  EXPECT_NEAR(Sum(weights, kComponentsPerKind), 0.7, 1e-12);
+}
+
+TEST(GoalTest, KindWithoutTrafficDropsOutAndTheRestSumsToOne) {
+  const ComponentWeights weights =
+      WeightsFor(agents::GoalKind::kRead, Window(kOpsPerKindMin - 1, 500));
+
+  EXPECT_EQ(Sum(weights, 0), 0);
+  EXPECT_NEAR(Sum(weights, kComponentsPerKind), 1, 1e-12);
+}
+
+TEST(GoalTest, IdleWindowHasNoWeightsAndNoComponents) {
+  const env::WindowMetrics idle = Window(0, 0);
+
+  const ComponentWeights weights = WeightsFor(agents::GoalKind::kBalanced, idle);
+  const ComponentLogs logs = MeasureComponents(idle);
+
+  EXPECT_EQ(Sum(weights, 0) + Sum(weights, kComponentsPerKind), 0);
+  EXPECT_FALSE(logs.has_read || logs.has_write);
+}
+
+TEST(GoalTest, ThroughputIsARateAndSignsPointToBetter) {
+  const ComponentLogs logs = MeasureComponents(Window(400, 100));
+
+  EXPECT_NEAR(logs.value[static_cast<size_t>(Component::kReadThroughput)], std::log(200.0), 1e-12);
+  EXPECT_EQ(ComponentSign(static_cast<size_t>(Component::kReadThroughput)), 1);
+  EXPECT_EQ(ComponentSign(static_cast<size_t>(Component::kWriteP99)), -1);
+}
+
+}  // namespace
+}  // namespace ebb::engine
