@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "storage-backend/device/faulty_device.h"
 #include "storage-backend/device/mem_device.h"
 #include "storage-backend/device/shaped_device.h"
 #include "storage-backend/device/uring_device.h"
@@ -46,6 +47,10 @@ const std::vector<Implementation>& Implementations() {
       {"Mem",
        [] {
          return Fixture{nullptr, std::make_unique<MemDevice>(kDeviceBytes)};
+       }},
+      {"Faulty",
+       [] {
+         return Fixture{nullptr, FaultyDisk::Make({.size_bytes = kDeviceBytes})->Open()};
        }},
       {"ShapedMem",
        [] {
