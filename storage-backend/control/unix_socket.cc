@@ -71,21 +71,6 @@ absl::Status RemoveStaleSocket(const std::string& path, const sockaddr_un& addre
 
 }  // namespace
 
-ScopedFd& ScopedFd::operator=(ScopedFd&& other) noexcept {
-  if (this != &other) {
-    Reset();
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-int ScopedFd::Release() { return std::exchange(fd_, -1); }
-
-void ScopedFd::Reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 absl::StatusOr<UnixListener> UnixListener::Open(const std::string& path) {
   EBB_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   const std::string lock_path = path + ".lock";

@@ -1,6 +1,7 @@
 #include "storage-backend/knobs/knobs.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/units.h"
@@ -17,6 +18,7 @@ constexpr std::array<std::string_view, 2> kReadAdmissionWords = {"always", "seco
 constexpr auto kKiBi = static_cast<int64_t>(kKiB);
 constexpr auto kMiBi = static_cast<int64_t>(kMiB);
 constexpr auto kGiBi = static_cast<int64_t>(kGiB);
+constexpr auto kMaxInt64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 
 constexpr std::array<KnobSpec, kKnobCount> kTable = {{
     {KnobId::kNvmeReadShare,
@@ -228,14 +230,18 @@ Setting::Setting() : values_{} {
   for (const KnobSpec& spec : kTable) Set(spec.id, spec.default_value);
 }
 
+int64_t KnobMax(const KnobSpec& spec, const KnobLimits& limits) {
+  if (spec.id != KnobId::kReadCacheBytes || limits.host_memory_bytes == 0) return spec.max;
+  const auto allowed =
+      static_cast<int64_t>(std::min<uint64_t>(limits.host_memory_bytes / 10, kMaxInt64));
+  return std::min(spec.max, allowed - allowed % spec.step);
+}
+
 std::vector<std::string> SettingFaults(const Setting& setting, const KnobLimits& limits) {
   std::vector<std::string> faults;
   for (const KnobSpec& spec : kTable) {
     const int64_t value = setting[spec.id];
-    int64_t max = spec.max;
-    if (spec.id == KnobId::kReadCacheBytes && limits.host_memory_bytes > 0) {
-      max = std::min(max, static_cast<int64_t>(limits.host_memory_bytes / 10));
-    }
+    const int64_t max = KnobMax(spec, limits);
     if (value < spec.min || value > max) {
       faults.push_back(fmt::format("{} must be between {} and {}, not {}", spec.name,
                                    FormatKnobValue(spec, spec.min), FormatKnobValue(spec, max),

@@ -88,6 +88,9 @@ struct KnobLimits {
       0;  // read_cache_bytes is at most 10 % of it; 0 = unknown, table only
 };
 
+// The largest legal value of a knob under `limits`.
+int64_t KnobMax(const KnobSpec& spec, const KnobLimits& limits);
+
 // Every fault of `setting`, one sentence each naming the knob; empty when it is legal.
 std::vector<std::string> SettingFaults(const Setting& setting, const KnobLimits& limits);
 
