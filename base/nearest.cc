@@ -40,9 +40,12 @@ std::string_view NearestWord(std::string_view typed, std::span<const std::string
   if (typed.empty() || typed.size() > kLongestWord) return {};
   std::pair<size_t, std::string_view> best{kLongestWord + 1, {}};
   for (const std::string_view word : words) {
-    if (word.size() > kLongestWord) continue;
+    if (word.empty() || word.size() > kLongestWord) continue;
     const size_t edits = Edits(typed, word);
-    const size_t allowed = std::max<size_t>(1, std::max(typed.size(), word.size()) / 3);
+    const bool same_start = Lower(typed[0]) == Lower(word[0]) && typed.size() > 1 &&
+                            word.size() > 1 && Lower(typed[1]) == Lower(word[1]);
+    const size_t allowed =
+        std::max<size_t>(1, std::max(typed.size(), word.size()) / 3) + (same_start ? 1 : 0);
     if (edits <= allowed && edits < best.first) best = {edits, word};
   }
   return best.second;

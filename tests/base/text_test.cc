@@ -46,6 +46,7 @@ TEST(NearestWordTest, FindsTypingErrorsAndNothingFarAway) {
   EXPECT_EQ(NearestWord("raed", kWords), "read");
   EXPECT_EQ(NearestWord("Balansed", kWords), "balanced");
   EXPECT_EQ(NearestWord("read_polcy", kWords), "read_policy");
+  EXPECT_EQ(NearestWord("rede", kWords), "read");
   EXPECT_EQ(NearestWord("fast", kWords), "");
   EXPECT_EQ(NearestWord("", kWords), "");
   EXPECT_EQ(NearestWord(std::string(100'000, 'r'), kWords), "");

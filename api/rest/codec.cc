@@ -1,0 +1,283 @@
+#include "api/rest/codec.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/time_text.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace ebb::rest {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& json) {
+  // Reasons and names may come from a node; bytes that are not UTF-8 are replaced, never thrown on.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json TimeOrNull(int64_t wall_ms) { return wall_ms == 0 ? Json() : Json(FormatRfc3339(wall_ms)); }
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json EffectOf(const std::optional<engine::Effect>& effect) {
+  if (!effect) return nullptr;
+  return {{"mean", effect->mean}, {"low", effect->low}, {"high", effect->high}};
+}
+
+// A choice as its word, everything else as its number.
+Json WireValue(const env::KnobSpec& spec, int64_t value) {
+  if (spec.kind == env::KnobKind::kChoice && value >= 0 &&
+      static_cast<size_t>(value) < spec.choices.size()) {
+    return spec.choices[static_cast<size_t>(value)];
+  }
+  return value;
+}
+
+std::string ValueText(const env::KnobSpec& spec, int64_t value) {
+  return env::KnobSpace({spec}).FormatValue(0, value);
+}
+
+std::string_view KindWord(env::KnobKind kind) {
+  switch (kind) {
+    case env::KnobKind::kInteger:
+      return "integer";
+    case env::KnobKind::kBytes:
+      return "bytes";
+    case env::KnobKind::kPercent:
+      return "percent";
+    case env::KnobKind::kMicroseconds:
+      return "microseconds";
+    case env::KnobKind::kChoice:
+      return "choice";
+  }
+  return "integer";
+}
+
+Json KnobChangeOf(const env::KnobChange& change, const KnobSpecs& specs) {
+  const auto found = specs.find(change.knob);
+  if (found == specs.end()) {
+    return {{"knob", change.knob},
+            {"from", change.from},
+            {"to", change.to},
+            {"from_text", std::to_string(change.from)},
+            {"to_text", std::to_string(change.to)}};
+  }
+  return {{"knob", change.knob},
+          {"from", WireValue(found->second, change.from)},
+          {"to", WireValue(found->second, change.to)},
+          {"from_text", ValueText(found->second, change.from)},
+          {"to_text", ValueText(found->second, change.to)}};
+}
+
+Json ChangeOf(const engine::Change& change, const KnobSpecs& specs) {
+  Json json;
+  json["id"] = std::to_string(change.id);
+  json["node"] = change.node;
+  json["proposed_at"] = TimeOrNull(change.proposed_ms);
+  json["applied_at"] = TimeOrNull(change.applied_ms);
+  json["decided_at"] = TimeOrNull(change.decided_ms);
+  json["actor"] = change.actor;
+  json["goal"] = change.goal;
+  auto& knobs = json["knobs"] = Json::array();
+  for (const env::KnobChange& knob : change.knobs) knobs.push_back(KnobChangeOf(knob, specs));
+  json["reason"] = change.reason;
+  json["predicted"] = EffectOf(change.predicted);
+  json["measured"] = EffectOf(change.measured);
+  json["smallest_detectable"] =
+      change.smallest_detectable > 0 ? Json(change.smallest_detectable) : Json();
+  json["windows_used"] = change.windows_used;
+  json["outcome"] = engine::VerdictWord(change.verdict);
+  json["outcome_reason"] = change.verdict_reason;
+  auto& steps = json["steps"] = Json::array();
+  for (const engine::ChangeStep& step : change.steps) {
+    steps.push_back({{"at", TimeOrNull(step.wall_ms)}, {"step", step.step}, {"text", step.text}});
+  }
+  return json;
+}
+
+Json TunerOf(const engine::NodeStatus& node) {
+  Json json;
+  json["mode"] = engine::ModeWord(node.mode);
+  json["agent"] = node.agent;
+  json["paused"] = node.paused;
+  json["paused_until"] = node.paused_until_ms ? TimeOrNull(*node.paused_until_ms) : Json();
+  json["pause_reason"] = node.pause_reason;
+  json["state"] = engine::TunerStateWord(node.state);
+  json["why"] = node.why;
+  json["baseline_progress"] = node.baseline_progress;
+  return json;
+}
+
+Json OpOf(const env::OpWindow& op, double seconds) {
+  const bool any = op.ops > 0;
+  const auto per_second = [&](double count) {
+    return seconds > 0 ? Json(count / seconds) : Json();
+  };
+  const auto micros = [&](double ns) { return any ? Json(ns / 1000.0) : Json(); };
+  return {{"ops", op.ops},
+          {"bytes", op.bytes},
+          {"errors", op.errors},
+          {"iops", per_second(static_cast<double>(op.ops))},
+          {"bytes_per_s", per_second(static_cast<double>(op.bytes))},
+          {"p50_us", micros(op.p50_ns)},
+          {"p99_us", micros(op.p99_ns)},
+          {"mean_us", micros(op.mean_ns)}};
+}
+
+Json WorkloadOf(const env::WorkloadDescriptor& load) {
+  return {{"offered_ops_per_s", load.offered_ops_per_s},
+          {"offered_bytes_per_s", load.offered_bytes_per_s},
+          {"read_share", load.read_share},
+          {"mean_read_bytes", load.mean_read_bytes},
+          {"mean_write_bytes", load.mean_write_bytes},
+          {"sequential_share", load.sequential_share},
+          {"mean_in_flight", load.mean_in_flight},
+          {"working_set_bytes", load.working_set_bytes},
+          {"burstiness", load.burstiness}};
+}
+
+Json ObservationOf(const env::Observation& seen) {
+  const env::WindowMetrics& metrics = seen.metrics;
+  Json json;
+  json["sequence"] = seen.sequence;
+  json["at"] = TimeOrNull(seen.wall_ms);
+  json["window_seconds"] = metrics.seconds;
+  json["valid"] = seen.valid;
+  json["void_reason"] = seen.void_reason;
+  json["setting_version"] = seen.setting_version;
+  json["read"] = OpOf(metrics.read, metrics.seconds);
+  json["write"] = OpOf(metrics.write, metrics.seconds);
+  json["flush"] = OpOf(metrics.flush, metrics.seconds);
+  json["mean_in_flight"] = metrics.mean_in_flight;
+  json["cache"] = {
+      {"space_bytes", metrics.cache_space_bytes}, {"dirty_bytes", metrics.dirty_bytes},
+      {"clean_bytes", metrics.clean_bytes},       {"free_bytes", metrics.free_bytes},
+      {"dirty_share", metrics.dirty_share},       {"read_hit_share", metrics.read_hit_share},
+      {"draining", metrics.draining_by_operator}};
+  json["space"] = {{"logical_bytes", metrics.logical_bytes},
+                   {"unique_bytes", metrics.unique_bytes},
+                   {"physical_bytes", metrics.physical_bytes}};
+  json["destaged_bytes"] = metrics.destaged_bytes;
+  json["capacity_written_bytes"] = metrics.capacity_written_bytes;
+  json["throttle_seconds"] = metrics.throttle_seconds;
+  json["cpu_seconds"] = metrics.cpu_seconds;
+  json["workload"] = WorkloadOf(seen.descriptor);
+  return json;
+}
+
+using Column = double engine::SeriesPoint::*;
+constexpr std::pair<const char*, Column> kColumns[] = {
+    {"index", &engine::SeriesPoint::index},
+    {"read_p50_us", &engine::SeriesPoint::read_p50_us},
+    {"read_p99_us", &engine::SeriesPoint::read_p99_us},
+    {"write_p50_us", &engine::SeriesPoint::write_p50_us},
+    {"write_p99_us", &engine::SeriesPoint::write_p99_us},
+    {"read_iops", &engine::SeriesPoint::read_iops},
+    {"write_iops", &engine::SeriesPoint::write_iops},
+    {"read_mibps", &engine::SeriesPoint::read_mibps},
+    {"write_mibps", &engine::SeriesPoint::write_mibps},
+    {"dirty_share", &engine::SeriesPoint::dirty_share},
+    {"read_hit_share", &engine::SeriesPoint::read_hit_share},
+    {"destage_mibps", &engine::SeriesPoint::destage_mibps},
+    {"throttle_share", &engine::SeriesPoint::throttle_share},
+};
+
+}  // namespace
+
+std::string NodeJson(const engine::NodeStatus& node, const KnobSpecs& specs) {
+  Json json;
+  json["id"] = node.id;
+  json["control_socket"] = node.control_socket;
+  json["connected"] = node.connected;
+  json["health"] = node.health;
+  json["store"] = {{"name", node.info.name},
+                   {"uuid", node.info.uuid},
+                   {"description", node.info.description},
+                   {"device_class", node.info.device_class},
+                   {"epoch", node.info.epoch}};
+  json["goal"] = engine::GoalWord(node.goal);
+  json["tuner"] = TunerOf(node);
+  json["index"] = {{"now", OrNull(node.index_now)}, {"minute_mean", OrNull(node.index_minute)}};
+  json["windows"] = node.windows;
+  json["void_windows"] = node.void_windows;
+  json["setting_version"] = node.setting_version;
+  json["last_change"] = node.last_change ? ChangeOf(*node.last_change, specs) : Json();
+  json["latest"] = node.latest ? ObservationOf(*node.latest) : Json();
+  return Dump(json);
+}
+
+std::string TunerJson(const engine::NodeStatus& node) { return Dump(TunerOf(node)); }
+
+std::string GoalJson(const engine::NodeStatus& node) {
+  return Dump({{"goal", engine::GoalWord(node.goal)}});
+}
+
+std::string KnobJson(const engine::KnobState& knob) {
+  const env::KnobSpec& spec = knob.spec;
+  Json json;
+  json["name"] = spec.name;
+  json["kind"] = KindWord(spec.kind);
+  json["value"] = WireValue(spec, knob.value);
+  json["value_text"] = ValueText(spec, knob.value);
+  json["incumbent"] = WireValue(spec, knob.incumbent);
+  json["default"] = WireValue(spec, spec.default_value);
+  json["default_text"] = ValueText(spec, spec.default_value);
+  json["min"] = spec.min;
+  json["max"] = spec.max;
+  json["step"] = spec.step;
+  json["log_scale"] = spec.log_scale;
+  json["choices"] = spec.choices;
+  json["pinned"] = knob.pinned;
+  json["source"] = knob.source;
+  json["since"] = TimeOrNull(knob.since_ms);
+  json["owner"] = spec.agent_owned ? "agent" : "operator";
+  json["settle_seconds"] = spec.settle_seconds;
+  json["coupled_with"] = spec.coupled_with;
+  json["trades"] = spec.trades;
+  return Dump(json);
+}
+
+std::string ChangeJson(const engine::Change& change, const KnobSpecs& specs) {
+  return Dump(ChangeOf(change, specs));
+}
+
+std::string SeriesJson(const std::string& node, int64_t from_ms, int64_t to_ms,
+                       const std::vector<engine::SeriesPoint>& points) {
+  Json columns;
+  auto& times = columns["time_ms"] = Json::array();
+  for (const auto& point : points) times.push_back(point.wall_ms);
+  for (const auto& [name, column] : kColumns) {
+    auto& values = columns[name] = Json::array();
+    for (const auto& point : points) {
+      const double value = point.*column;
+      values.push_back(std::isfinite(value) ? Json(value) : Json());
+    }
+  }
+  auto& on_trial = columns["on_trial"] = Json::array();
+  auto& holdback = columns["holdback"] = Json::array();
+  for (const auto& point : points) {
+    on_trial.push_back(point.on_trial);
+    holdback.push_back(point.holdback);
+  }
+  Json json;
+  json["node"] = node;
+  json["from"] = FormatRfc3339(from_ms);
+  json["to"] = FormatRfc3339(to_ms);
+  json["count"] = points.size();
+  json["series"] = std::move(columns);
+  return Dump(json);
+}
+
+std::string QuotedJson(std::string_view text) { return Dump(Json(text)); }
+
+std::string ArrayJson(const std::vector<std::string>& values) {
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+
+}  // namespace ebb::rest
