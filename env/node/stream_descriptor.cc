@@ -1,0 +1,206 @@
+#include "env/node/stream_descriptor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/units.h"
+
+namespace ebb::env {
+namespace {
+
+constexpr size_t kHeldMax = 65'536;
+constexpr uint64_t kHoldNsMax = kNsPerS / 2;
+constexpr size_t kInFlightMax = 4096;
+constexpr size_t kStreamsMax = 32;
+constexpr size_t kRecentMax = 8192;
+constexpr size_t kRecentMin = 64;
+constexpr uint64_t kBlockBytes = 4096;
+constexpr uint64_t kSlotNs = 10 * kNsPerMs;
+
+// Below this many arrivals the window says nothing about what kind of clients these are.
+constexpr uint64_t kArrivalsMin = 30;
+// Index of dispersion (variance over mean) of the requests an arrival meets: 1 for arrivals that
+// keep their own pace. Between the two the last answer stands.
+constexpr double kClosedDispersionMax = 0.6;
+constexpr double kOpenDispersionMin = 0.8;
+// Clients who spend less of their time than this in the store set the pace themselves.
+constexpr double kStoreTimeShareMin = 0.3;
+// With more than this share of their time in the store, the number of clients is sharp.
+constexpr double kSharpShare = 0.7;
+constexpr double kClientsKeptPerWindow = 0.98;
+// Without a sample to tell by: so many requests under way look like clients that wait.
+constexpr double kClosedInFlightMin = 0.8;
+
+}  // namespace
+
+void StreamDescriptor::Reset() { *this = StreamDescriptor(volume_bytes_); }
+
+void StreamDescriptor::Add(std::vector<StreamEntry> entries, double sample_rate) {
+  uint64_t newest_end_ns = 0;
+  uint64_t longest_ns = 0;
+  for (const StreamEntry& entry : entries) {
+    newest_end_ns = std::max(newest_end_ns, entry.time_ns + entry.service_ns);
+    longest_ns = std::max(longest_ns, entry.service_ns);
+  }
+  for (StreamEntry& entry : entries) held_.push_back({entry, sample_rate});
+  std::stable_sort(held_.begin(), held_.end(),
+                   [](const Held& a, const Held& b) { return a.entry.time_ns < b.entry.time_ns; });
+  const uint64_t complete_until_ns =
+      newest_end_ns - std::min({longest_ns, kHoldNsMax, newest_end_ns});
+  size_t counted = 0;
+  while (counted < held_.size() &&
+         (held_[counted].entry.time_ns <= complete_until_ns || held_.size() - counted > kHeldMax)) {
+    Count(held_[counted++]);
+  }
+  held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(counted));
+}
+
+void StreamDescriptor::Count(const Held& held) {
+  const StreamEntry& entry = held.entry;
+  sample_rate_ = held.sample_rate;
+  ++arrivals_;
+  ++slots_[entry.time_ns / kSlotNs];
+  CountConcurrency(entry);
+  if (entry.op == 'R' || entry.op == 'W') {
+    CountSequential(entry, held.sample_rate);
+    CountRepeat(entry);
+  }
+}
+
+void StreamDescriptor::CountConcurrency(const StreamEntry& entry) {
+  const auto later = std::greater<>();
+  while (!in_flight_ends_ns_.empty() && in_flight_ends_ns_.front() <= entry.time_ns) {
+    std::pop_heap(in_flight_ends_ns_.begin(), in_flight_ends_ns_.end(), later);
+    in_flight_ends_ns_.pop_back();
+  }
+  const auto met = static_cast<double>(in_flight_ends_ns_.size());
+  met_sum_ += met;
+  met_square_sum_ += met * met;
+  if (in_flight_ends_ns_.size() == kInFlightMax) return;
+  in_flight_ends_ns_.push_back(entry.time_ns + entry.service_ns);
+  std::push_heap(in_flight_ends_ns_.begin(), in_flight_ends_ns_.end(), later);
+}
+
+void StreamDescriptor::CountSequential(const StreamEntry& entry, double sample_rate) {
+  // What came before the first request of a sampled region is in another region: unknown.
+  const bool hidden = sample_rate < 1 && entry.offset % kSampledRegionBytes == 0;
+  const auto found = std::find(stream_ends_.begin(), stream_ends_.end(), entry.offset);
+  const bool continues = found != stream_ends_.end();
+  if (continues) stream_ends_.erase(found);
+  if (!hidden) {
+    ++placed_;
+    sequential_ += continues ? 1 : 0;
+  }
+  stream_ends_.push_back(entry.offset + entry.bytes);
+  if (stream_ends_.size() > kStreamsMax) stream_ends_.pop_front();
+}
+
+void StreamDescriptor::CountRepeat(const StreamEntry& entry) {
+  const uint64_t block = entry.offset / kBlockBytes;
+  recent_blocks_.push_back(block);
+  ++block_counts_[block];
+  if (recent_blocks_.size() <= kRecentMax) return;
+  const auto oldest = block_counts_.find(recent_blocks_.front());
+  if (--oldest->second == 0) block_counts_.erase(oldest);
+  recent_blocks_.pop_front();
+}
+
+// Moments of the requests an arrival meets: n clients of whom each is in the store with probability
+// p show mean (n - 1) p and variance (n - 1) p (1 - p). Thinning the stream by a sample rate s
+// turns the mean into s * mean and 1 - dispersion into s * (1 - dispersion), so their ratio, n - 1,
+// stays.
+void StreamDescriptor::DecideLoop(const WindowTotals& totals) {
+  if (arrivals_ < kArrivalsMin || sample_rate_ < 1) {
+    // Too few to judge by, or (the spread of a thinned number tells too little) too thin.
+    if (!loop_known_ || totals.mean_in_flight > 1.2 * std::max(1.0, clients_)) {
+      closed_loop_ = totals.mean_in_flight >= kClosedInFlightMin;
+      clients_ = std::max(1.0, totals.mean_in_flight);
+    }
+    return;
+  }
+  const auto n = static_cast<double>(arrivals_);
+  const double mean = met_sum_ / n;
+  const double variance = std::max(0.0, met_square_sum_ / n - mean * mean);
+  // Arrivals that never meet: one client, or so few that nobody met by chance.
+  const double chance_meetings = n * totals.mean_in_flight;
+  double dispersion = mean > 0 ? variance / mean : (chance_meetings > 20 ? 0 : 1);
+  const double clients = 1 + (dispersion < 1 ? mean / (1 - dispersion) : 0);
+  const double in_store = totals.mean_in_flight / clients;
+  if (in_store < kStoreTimeShareMin) dispersion = 1;
+  if (dispersion <= kClosedDispersionMax) {
+    // Clients that mostly wait outside are counted too low: a greater number seen before stands,
+    // fading.
+    clients_ = in_store >= kSharpShare || !closed_loop_
+                   ? clients
+                   : std::max(clients, kClientsKeptPerWindow * clients_);
+    closed_loop_ = true;
+  } else if (dispersion >= kOpenDispersionMin) {
+    closed_loop_ = false;
+  }
+  loop_known_ = true;
+}
+
+// d distinct blocks among k draws from n equally likely ones: d = n (1 - exp(-k / n)), solved for
+// n.
+double StreamDescriptor::WorkingSetBytes(const WindowTotals& totals) const {
+  const auto draws = static_cast<double>(recent_blocks_.size());
+  const auto distinct = static_cast<double>(block_counts_.size());
+  const uint64_t requests = totals.reads + totals.writes;
+  if (recent_blocks_.size() < kRecentMin || requests == 0) return 0;
+  const double request_bytes =
+      static_cast<double>(totals.read_bytes + totals.write_bytes) / static_cast<double>(requests);
+  double low = distinct;
+  double high = draws * draws;  // beyond, half a repeat would be expected
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2;
+    (middle * -std::expm1(-draws / middle) < distinct ? low : high) = middle;
+  }
+  return std::min(low * request_bytes / sample_rate_, static_cast<double>(volume_bytes_));
+}
+
+double StreamDescriptor::Burstiness(double seconds) const {
+  const double slots = std::max(1.0, std::round(seconds * 1e9 / static_cast<double>(kSlotNs)));
+  const double mean = static_cast<double>(arrivals_) / slots;
+  if (!(mean > 0)) return 0;
+  double square_sum = 0;
+  for (const auto& [slot, count] : slots_) {
+    square_sum += static_cast<double>(count) * static_cast<double>(count);
+  }
+  return std::max(0.0, square_sum / slots / (mean * mean) - 1);
+}
+
+WorkloadDescriptor StreamDescriptor::Finish(const WindowTotals& totals) {
+  WorkloadDescriptor descriptor;
+  const uint64_t requests = totals.reads + totals.writes;
+  if (requests > 0 && totals.seconds > 0) {
+    DecideLoop(totals);
+    if (closed_loop_) {
+      descriptor.mean_in_flight = clients_;
+    } else {
+      descriptor.offered_ops_per_s = static_cast<double>(requests) / totals.seconds;
+      descriptor.offered_bytes_per_s =
+          static_cast<double>(totals.read_bytes + totals.write_bytes) / totals.seconds;
+      descriptor.burstiness = Burstiness(totals.seconds);
+    }
+    descriptor.read_share = static_cast<double>(totals.reads) / static_cast<double>(requests);
+    if (totals.reads > 0) {
+      descriptor.mean_read_bytes =
+          static_cast<double>(totals.read_bytes) / static_cast<double>(totals.reads);
+    }
+    if (totals.writes > 0) {
+      descriptor.mean_write_bytes =
+          static_cast<double>(totals.write_bytes) / static_cast<double>(totals.writes);
+    }
+    if (placed_ > 0) {
+      descriptor.sequential_share = static_cast<double>(sequential_) / static_cast<double>(placed_);
+    }
+    descriptor.working_set_bytes = WorkingSetBytes(totals);
+  }
+  arrivals_ = placed_ = sequential_ = 0;
+  met_sum_ = met_square_sum_ = 0;
+  slots_.clear();
+  return descriptor;
+}
+
+}  // namespace ebb::env
