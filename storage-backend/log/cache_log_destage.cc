@@ -1,0 +1,108 @@
+// CacheLog's side of destage: what may leave, and how segments come back.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "storage-backend/log/cache_log.h"
+
+namespace ebb::storage {
+namespace {
+
+// Blocks handled in one go under the lock, so that clients are not held up.
+constexpr size_t kLockSlice = 512;
+
+}  // namespace
+
+absl::StatusOr<std::vector<LogMap::DirtyBlock>> CacheLog::CollectDirty(size_t max_count) {
+  for (const bool flushed : {false, true}) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto blocks = map_.CollectDirty(max_count, durable_sequence_, durable_end_block_);
+      if (!blocks.empty() || flushed || map_.dirty_blocks() == 0) return blocks;
+    }
+    EBB_RETURN_IF_ERROR(Flush());
+  }
+  return std::vector<LogMap::DirtyBlock>{};
+}
+
+void CacheLog::MarkClean(std::span<const LogMap::DirtyBlock> blocks) {
+  while (!blocks.empty()) {
+    const auto slice = blocks.first(std::min(blocks.size(), kLockSlice));
+    const std::lock_guard lock(mutex_);
+    for (const LogMap::DirtyBlock& block : slice) map_.MarkClean(block);
+    dirty_blocks_.store(map_.dirty_blocks(), std::memory_order_relaxed);
+    blocks = blocks.subspan(slice.size());
+  }
+}
+
+absl::StatusOr<std::vector<OverlayRange>> CacheLog::PendingRanges(size_t max_count) {
+  for (const bool flushed : {false, true}) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto ranges = map_.overlay().Collect(LogOrder(durable_sequence_, 0xff), max_count);
+      if (!ranges.empty() || flushed || map_.overlay().empty()) return ranges;
+    }
+    EBB_RETURN_IF_ERROR(Flush());
+  }
+  return std::vector<OverlayRange>{};
+}
+
+void CacheLog::RangesApplied(std::span<const OverlayRange> ranges) {
+  const std::lock_guard lock(mutex_);
+  for (const OverlayRange& range : ranges) {
+    map_.overlay().Cut(range.first, range.end, range.order);
+  }
+}
+
+bool CacheLog::HasWork() {
+  const std::lock_guard lock(mutex_);
+  return map_.dirty_blocks() > 0 || !map_.overlay().empty();
+}
+
+absl::StatusOr<bool> CacheLog::ReleaseClean() {
+  Lock lock(mutex_);
+  if (map_.OldestWaitsForFlush(durable_sequence_)) {
+    lock.unlock();
+    EBB_RETURN_IF_ERROR(Flush());
+    lock.lock();
+  }
+  map_.AdvanceClean(durable_sequence_, /*sealed=*/!active_);
+  UpdateFillLocked();
+  const size_t clean = map_.clean_count();
+  const size_t releases = clean > clean_segments_kept_ ? clean - clean_segments_kept_ : 0;
+  Tail tail = tail_;
+  tail.replay_from = map_.FirstSequence(releases, next_sequence_);
+  tail.dirty_from = map_.FirstSequence(clean, next_sequence_);
+  const bool all_clean = map_.dirty_blocks() == 0 && map_.overlay().empty();
+  if (releases == 0 && !(all_clean && tail.dirty_from != tail_.dirty_from)) return false;
+
+  lock.unlock();
+  EBB_RETURN_IF_ERROR(WriteTail(*options_.metadata, tail));
+  lock.lock();
+  tail_ = tail;
+  for (size_t i = 0; i < releases; ++i) map_.ReleaseOldest();
+  space_changed_.notify_all();
+  return releases > 0;
+}
+
+absl::Status CacheLog::BeginSession() {
+  Lock lock(mutex_);
+  tail_.epoch = options_.epoch;
+  tail_.next_at_close = 0;
+  const Tail tail = tail_;
+  lock.unlock();
+  return WriteTail(*options_.metadata, tail);
+}
+
+absl::Status CacheLog::Close() {
+  EBB_RETURN_IF_ERROR(Flush());
+  Lock lock(mutex_);
+  map_.AdvanceClean(durable_sequence_, /*sealed=*/true);
+  tail_.dirty_from = map_.FirstSequence(map_.clean_count(), next_sequence_);
+  tail_.next_at_close = next_sequence_;
+  const Tail tail = tail_;
+  lock.unlock();
+  return WriteTail(*options_.metadata, tail);
+}
+
+}  // namespace ebb::storage

@@ -1,0 +1,223 @@
+#include "storage-backend/log/log_recovery.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/status.h"
+#include "fmt/format.h"
+
+namespace ebb::storage {
+namespace {
+
+constexpr uint32_t kWindowBlocks = 256;
+// Groups smaller than this are cheaper to read through than to jump over.
+constexpr uint32_t kJumpBlocks = 64;
+
+}  // namespace
+
+LogRecovery::LogRecovery(CacheLog& log)
+    : log_(log),
+      device_(*log.options_.device),
+      geometry_(log.options_.geometry),
+      window_(size_t{kWindowBlocks} * kCacheBlockBytes),
+      header_(kCacheBlockBytes),
+      expected_(log.tail_.replay_from) {}
+
+absl::Status LogRecovery::Run(const std::function<void(double)>& progress) {
+  EBB_RETURN_IF_ERROR(FindCandidates(progress));
+  uint32_t replayed = 0;
+  for (const Candidate* next = NextSegment(); next != nullptr; next = NextSegment()) {
+    EBB_RETURN_IF_ERROR(ReplaySegment(next->segment));
+    if (progress) progress(0.2 + 0.8 * ++replayed / geometry_.segment_count);
+  }
+  EBB_RETURN_IF_ERROR(JudgeEnd());
+
+  log_.map_.EndReplay(log_.tail_.dirty_from);
+  log_.next_sequence_ = expected_;
+  log_.closed_sequence_ = expected_ - 1;
+  // The caller flushes the device before the first append (it writes the superblock), which makes
+  // what was read durable, wherever a dying process had left it.
+  log_.durable_sequence_ = expected_ - 1;
+  log_.durable_end_block_ = end_block_;
+  log_.dirty_blocks_.store(log_.map_.dirty_blocks());
+  log_.UpdateFillLocked();
+  if (progress) progress(1);
+  return absl::OkStatus();
+}
+
+std::optional<GroupHeader> LogRecovery::OurHeader(std::span<const std::byte> block,
+                                                  uint32_t cache_block) {
+  const absl::StatusOr<GroupHeader> header = DecodeHeader(block);
+  if (!header.ok() || header->node_uuid != log_.options_.node_uuid ||
+      header->header_block != cache_block || header->epoch > log_.options_.epoch) {
+    return std::nullopt;
+  }
+  known_durable_ = std::max(known_durable_, header->durable_sequence);
+  return *header;
+}
+
+absl::Status LogRecovery::FindCandidates(const std::function<void(double)>& progress) {
+  AlignedBuffer block(kCacheBlockBytes);
+  for (uint32_t segment = 0; segment < geometry_.segment_count; ++segment) {
+    const uint32_t first = geometry_.FirstBlock(segment);
+    EBB_RETURN_IF_ERROR(Annotate(device_.Read(uint64_t{first} * kCacheBlockBytes, block.span()),
+                                 "cache log recovery"));
+    if (const auto header = OurHeader(block.span(), first); header.has_value()) {
+      candidates_.push_back(
+          {.first_sequence = header->sequence, .epoch = header->epoch, .segment = segment});
+    }
+    if (progress && segment % 64 == 0) progress(0.2 * segment / geometry_.segment_count);
+  }
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.first_sequence != b.first_sequence ? a.first_sequence < b.first_sequence
+                                                : a.epoch > b.epoch;
+  });
+  return absl::OkStatus();
+}
+
+const LogRecovery::Candidate* LogRecovery::NextSegment() const {
+  // Of two with the same number the newer epoch comes first; the other is an orphan, torn off the
+  // tail of an earlier session.
+  const auto found = std::lower_bound(candidates_.begin(), candidates_.end(), expected_,
+                                      [](const Candidate& candidate, uint64_t sequence) {
+                                        return candidate.first_sequence < sequence;
+                                      });
+  if (found == candidates_.end() || found->first_sequence != expected_ || found->epoch < epoch_) {
+    return nullptr;
+  }
+  return &*found;
+}
+
+absl::StatusOr<std::span<const std::byte>> LogRecovery::BlockAt(uint32_t block,
+                                                                uint32_t ahead_blocks) {
+  if (block < window_first_ || block - window_first_ >= window_blocks_) {
+    const uint32_t count = std::min({ahead_blocks, kWindowBlocks, geometry_.end_block() - block});
+    window_blocks_ = 0;
+    EBB_RETURN_IF_ERROR(Annotate(device_.Read(uint64_t{block} * kCacheBlockBytes,
+                                              window_.span(0, size_t{count} * kCacheBlockBytes)),
+                                 "cache log recovery"));
+    window_first_ = block;
+    window_blocks_ = count;
+  }
+  return window_.span(size_t{block - window_first_} * kCacheBlockBytes, kCacheBlockBytes);
+}
+
+absl::StatusOr<std::optional<GroupHeader>> LogRecovery::ReadNext(uint32_t block,
+                                                                 uint32_t segment_end) {
+  const bool jump = last_group_blocks_ >= kJumpBlocks;
+  EBB_ASSIGN_OR_RETURN(const auto bytes,
+                       BlockAt(block, jump ? 1 : std::min(kWindowBlocks, segment_end - block)));
+  const auto header = OurHeader(bytes, block);
+  if (!header.has_value() || header->sequence != expected_ || header->epoch < epoch_ ||
+      header->payload_blocks >= segment_end - block) {
+    return std::optional<GroupHeader>();
+  }
+  // A session that found this group torn began again with its number, in a segment of its own.
+  const Candidate* successor = NextSegment();
+  if (successor != nullptr && successor->epoch > header->epoch) {
+    return std::optional<GroupHeader>();
+  }
+  std::memcpy(header_.data(), bytes.data(), kCacheBlockBytes);
+  return header;
+}
+
+absl::StatusOr<bool> LogRecovery::PayloadIsWhole(const GroupHeader& header) {
+  uint32_t block = header.header_block;
+  for (uint32_t i = 0; i < header.entry_count; ++i) {
+    const LogEntry entry = DecodeEntry(header_.span(), i);
+    if (entry.kind != EntryKind::kData && entry.kind != EntryKind::kVoid) continue;
+    ++block;
+    if (entry.kind == EntryKind::kVoid) continue;
+    const uint32_t left = header.header_block + header.payload_blocks + 1 - block;
+    EBB_ASSIGN_OR_RETURN(const auto data, BlockAt(block, left + 1));
+    if (Crc32c(data) != entry.crc32c) return false;
+  }
+  return true;
+}
+
+void LogRecovery::Apply(const GroupHeader& header) {
+  const bool dirty = header.sequence >= log_.tail_.dirty_from;
+  uint32_t block = header.header_block;
+  for (uint32_t i = 0; i < header.entry_count; ++i) {
+    const LogEntry entry = DecodeEntry(header_.span(), i);
+    const uint64_t order = LogOrder(header.sequence, i);
+    switch (entry.kind) {
+      case EntryKind::kData:
+        ++block;
+        log_.map_.Put(entry.block, block, entry.crc32c, order, dirty);
+        break;
+      case EntryKind::kVoid:
+        ++block;
+        break;
+      case EntryKind::kTrim:
+      case EntryKind::kZeroes:
+        log_.map_.PutRange(entry.block, entry.count, order, /*pending=*/dirty);
+        break;
+    }
+  }
+}
+
+absl::Status LogRecovery::ReplaySegment(uint32_t segment) {
+  const uint32_t segment_end = geometry_.FirstBlock(segment) + geometry_.segment_blocks;
+  uint32_t block = geometry_.FirstBlock(segment);
+  bool opened = false;
+  while (block < segment_end) {
+    EBB_ASSIGN_OR_RETURN(const auto header, ReadNext(block, segment_end));
+    if (!header.has_value()) break;
+    if (header->sequence > known_durable_) {
+      EBB_ASSIGN_OR_RETURN(const bool whole, PayloadIsWhole(*header));
+      if (!whole) {
+        // Torn, unless a later group says that this one was durable: then its blocks are damaged,
+        // which their readers will be told, and the log goes on.
+        EBB_RETURN_IF_ERROR(SearchSegmentForEvidence(segment, block + 1 + header->payload_blocks));
+        if (header->sequence > known_durable_) break;
+      }
+    }
+    if (!opened) log_.map_.OpenSegmentAt(segment, header->sequence);
+    opened = true;
+    log_.map_.SetLastSequence(header->sequence);
+    Apply(*header);
+    epoch_ = header->epoch;
+    ++expected_;
+    last_group_blocks_ = 1 + header->payload_blocks;
+    block += last_group_blocks_;
+  }
+  end_block_ = block;
+  end_segment_ = segment;
+  if (!opened) {
+    // The first group of the segment was torn: the chain ends before it.
+    std::erase_if(candidates_, [&](const Candidate& c) { return c.segment == segment; });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogRecovery::SearchSegmentForEvidence(uint32_t segment, uint32_t from_block) {
+  const uint32_t segment_end = geometry_.FirstBlock(segment) + geometry_.segment_blocks;
+  for (uint32_t block = from_block; block < segment_end; ++block) {
+    EBB_ASSIGN_OR_RETURN(const auto bytes,
+                         BlockAt(block, std::min(kWindowBlocks, segment_end - block)));
+    OurHeader(bytes, block);  // notes what it vouches for
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogRecovery::JudgeEnd() {
+  // Headers of groups that followed are in the rest of the segment where the chain ended.
+  if (end_segment_ != kNoSegment) {
+    EBB_RETURN_IF_ERROR(SearchSegmentForEvidence(end_segment_, end_block_));
+  }
+  const uint64_t promised =
+      std::max({known_durable_, log_.tail_.dirty_from - 1, log_.tail_.replay_from - 1,
+                log_.tail_.next_at_close == 0 ? 0 : log_.tail_.next_at_close - 1});
+  if (promised < expected_) return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "the cache log is damaged: group {} is missing or unreadable at byte {} of {}, but groups up "
+      "to {} were written durably; {} bytes before it are not destaged, and nothing was changed",
+      expected_, uint64_t{end_block_} * kCacheBlockBytes, device_.Describe(), promised,
+      log_.map_.dirty_blocks() * kCacheBlockBytes));
+}
+
+}  // namespace ebb::storage
