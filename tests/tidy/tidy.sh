@@ -65,7 +65,7 @@ faults=$(
       if (code ~ /(^|[^_a-zA-Z:])s?rand\(/) print FILENAME ":" FNR ": random numbers come from base/rng.h"
       if (FILENAME ~ /^(base|storage-backend|env|agents|engine)\// && FILENAME !~ /bench|main\.cc|plugin\.cc/ && code ~ /std::cout|[^f]printf\(/ && code !~ /fprintf|snprintf|fmt::/) print FILENAME ":" FNR ": libraries do not print to stdout"
       if (code ~ /using namespace/) print FILENAME ":" FNR ": no using namespace"
-      if (code ~ /TODO|FIXME|(^|[^X])XXX([^X]|$)/ || $0 ~ /\/\/ *(TODO|FIXME)/) print FILENAME ":" FNR ": open work belongs in an issue"
+      if ($0 ~ /TODO|FIXME/) print FILENAME ":" FNR ": open work belongs in an issue"
     }
     END { }
   ' <<<"$sources"
@@ -77,7 +77,7 @@ rocksdb/|storage-backend/metadata/[a-z_]*\.cc|engine/history/[a-z_]*\.cc|tests/
 httplib\.h|api/rest/[a-z_]*\.cc|api/cli/[a-z_]*\.cc|tests/
 liburing\.h|storage-backend/device/uring_device\.cc
 torch/|agents/torch/
-nlohmann/json\.hpp|[a-z/-]*/[a-z_0-9]*\.cc|tests/
+nlohmann/json\.hpp|[a-z/-]*/[a-z_0-9]*\.cc
 OWNERS
   xargs wc -l <<<"$sources" | awk '$2 != "total" && $1 > 800 { print $2 ":" $1 ": longer than 800 lines" }'
   git ls-files -co --exclude-standard '*.md' | while read -r document; do
