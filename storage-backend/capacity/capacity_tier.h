@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage-backend/device/device.h"
+#include "storage-backend/device/superblock.h"
 #include "storage-backend/knobs/knobs.h"
 
 namespace ebb::storage {
@@ -61,10 +62,12 @@ struct CapacityUsage {
 
 class CapacityTier {
  public:
-  // `devices` carry valid superblocks already (the volume checks or formats them). Borrowed: they
-  // outlive the tier.
+  // `devices` carry valid superblocks already (the volume checks or formats them) and belong to the
+  // node `node_uuid`. Borrowed, as is `metadata`: they outlive the tier. FailedPrecondition when
+  // the metadata is of another node or describes other devices; DataLoss when it is damaged.
   static absl::StatusOr<std::unique_ptr<CapacityTier>> Open(std::vector<Device*> devices,
-                                                            MetadataStore* metadata);
+                                                            MetadataStore* metadata,
+                                                            const Uuid& node_uuid = {});
   virtual ~CapacityTier() = default;
 
   // Stores `blocks` (distinct, ascending) durably; replaces what was mapped there before. On an
