@@ -1,23 +1,19 @@
 // The program `ebb` run as a user runs it, against a real server over a fake tuner.
 #include <algorithm>
-#include <array>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "api/rest/http_server.h"
 #include "api/rest/rest_api.h"
 #include "api/rest/words.h"
 #include "base/clock.h"
 #include "tests/api/rest/fake_tuner_service.h"
+#include "tests/support/program.h"
 
 namespace ebb::cli {
 namespace {
@@ -27,53 +23,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string ReadAll(int fd) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (ssize_t n = 0; (n = read(fd, buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<size_t>(n));
-  }
-  close(fd);
-  return text;
-}
+using Outcome = testing::ProgramResult;
 
 Outcome RunEbb(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
-  const std::string program = std::string(EBB_BINARY_DIR) + "/bin/ebb";
-  arguments.insert(arguments.begin(), "ebb");
-  environment.push_back("PATH=/usr/bin:/bin");
-  std::vector<char*> argv;
-  std::vector<char*> envp;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  for (std::string& variable : environment) envp.push_back(variable.data());
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
-  int out[2];
-  int err[2];
-  EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
-  EXPECT_EQ(pipe2(err, O_CLOEXEC), 0);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
-  pid_t pid = 0;
-  EXPECT_EQ(posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), envp.data()), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  close(out[1]);
-  close(err[1]);
-  Outcome outcome;
-  std::thread reader([&] { outcome.err = ReadAll(err[0]); });
-  outcome.out = ReadAll(out[0]);
-  reader.join();
-  int status = 0;
-  waitpid(pid, &status, 0);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
+  return testing::RunProgram(std::string(EBB_BINARY_DIR) + "/bin/ebb", std::move(arguments),
+                             std::move(environment));
 }
 
 class CliTest : public ::testing::Test {
