@@ -30,8 +30,9 @@ class Compressor {
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
-  // Compresses `raw` into the front of `out`, which holds at least MaxStoredBytes(raw.size()).
-  // Returns the stored bytes, or 0 when `raw` should be stored as it is (always for kOff).
+  // Compresses `raw` into the front of `out`, whose size is the most that is worth storing: usually
+  // MaxStoredBytes(raw.size()). Returns the stored bytes, or 0 when they are more (always for
+  // kOff).
   size_t Compress(Compression codec, std::span<const std::byte> raw, std::span<std::byte> out);
 
  private:

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/units.h"
-#include "nlohmann/json.hpp"
 #include "storage-backend/control/knob_json.h"
 
 namespace ebb::env {
@@ -68,10 +67,10 @@ void FakeNode::Stop() {
 
 void FakeNode::Tick() { knobs_->Tick(); }
 
-void FakeNode::Alter(const std::string& method, Alteration alteration) {
+void FakeNode::Alter(const std::string& method, std::function<void(Json&)> alter) {
   const std::lock_guard lock(mutex_);
-  if (alteration) {
-    alterations_[method] = std::move(alteration);
+  if (alter) {
+    alterations_[method] = std::move(alter);
   } else {
     alterations_.erase(method);
   }
@@ -95,7 +94,9 @@ storage::RpcMethod FakeNode::Wrapped(std::string name, storage::RpcMethod method
     RpcReply reply = method(params);
     if (const auto found = alterations_.find(name);
         reply.code == 0 && found != alterations_.end()) {
-      reply.result_json = found->second(reply.result_json);
+      Json result = Json::parse(reply.result_json);
+      found->second(result);
+      reply.result_json = result.dump();
     }
     return reply;
   };

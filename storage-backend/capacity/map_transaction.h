@@ -1,0 +1,91 @@
+// MapTransaction gathers one change of the block map and works out everything that follows from it:
+// reference counts, dead units and fingerprints, live bytes of segments, totals.
+//
+// Usage: load what is touched, create or move units, point blocks, Prepare the batch, commit it.
+// Nothing outside is changed before Prepare, which edits the segment table (the caller commits or
+// rolls that back with the metadata). One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage-backend/capacity/records.h"
+#include "storage-backend/capacity/segment_table.h"
+#include "storage-backend/capacity/unit_cache.h"
+#include "storage-backend/metadata/metadata_store.h"
+
+namespace ebb::storage {
+
+class MapTransaction {
+ public:
+  MapTransaction(MetadataStore& metadata, UnitCache& cache, SegmentTable& segments,
+                 const TotalsRecord& totals);
+
+  // What `blocks` are mapped to now, in their order, with the units behind them.
+  absl::StatusOr<std::vector<std::optional<MapEntry>>> LoadBlocks(std::span<const uint64_t> blocks);
+  // Units not loaded yet; absent ones are no error.
+  absl::Status LoadUnits(std::vector<uint64_t> units);
+  // A loaded or created unit as it will be; nullptr when there is none.
+  const UnitRecord* Unit(uint64_t unit) const;
+
+  // A new unit without references; its place comes from PlaceUnit. `fingerprints` is empty or has
+  // one for each block.
+  uint64_t CreateUnit(UnitRecord record, std::vector<Fingerprint> fingerprints);
+  // The unit's bytes are there now: of the blocks in `stored_mask`.
+  void PlaceUnit(uint64_t unit, SegmentId segment, uint64_t device_offset, uint32_t stored_bytes,
+                 uint32_t stored_mask, Compression codec);
+  void AddExtent(const ExtentPlace& place, std::vector<uint64_t> units);
+
+  // `block` is `entry` now instead of `old`.
+  absl::Status Point(uint64_t block, const std::optional<MapEntry>& old, const MapEntry& entry);
+  absl::Status Unpoint(uint64_t block, const MapEntry& old);
+
+  uint64_t* next_sequence() { return &totals_.next_sequence; }
+  size_t changed_blocks() const { return map_changes_; }
+
+  // Fills `batch`; returns the segments that are free once it is committed.
+  absl::StatusOr<std::vector<SegmentId>> Prepare(MetadataBatch& batch);
+  // After Prepare: the totals and units that a commit changes.
+  const TotalsRecord& totals() const { return totals_; }
+  std::vector<uint64_t> ChangedUnits() const;
+
+ private:
+  struct Working {
+    UnitRecord now;
+    bool existed = false;
+    bool changed = false;
+    SegmentId segment;  // of `now`
+    // Before this transaction; nothing for a new unit.
+    SegmentId segment_before;
+    uint64_t live_bytes_before = 0;
+    uint64_t expected_bytes_before = 0;
+    uint64_t live_data_before = 0;
+    uint32_t live_mask_before = 0;
+    std::vector<Fingerprint> new_fingerprints;
+  };
+
+  void CountSegments(const Working& working);
+  absl::StatusOr<Working*> Find(const BlockRef& ref);
+  absl::Status AddReference(const BlockRef& ref);
+  absl::Status ReleaseReferences();
+  absl::Status DropDeadFingerprints(MetadataBatch& batch);
+  absl::Status WriteUnits(MetadataBatch& batch);
+  absl::Status DropExtents(const std::vector<SegmentId>& freed, MetadataBatch& batch);
+
+  MetadataStore& metadata_;
+  UnitCache& cache_;
+  SegmentTable& segments_;
+  TotalsRecord totals_;
+  absl::flat_hash_map<uint64_t, Working> units_;
+  std::vector<BlockRef> released_;  // after all additions, so that a moved reference does not die
+  MetadataBatch map_batch_;
+  size_t map_changes_ = 0;
+};
+
+}  // namespace ebb::storage

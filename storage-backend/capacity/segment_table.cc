@@ -1,0 +1,237 @@
+#include "storage-backend/capacity/segment_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace ebb::storage {
+namespace {
+
+SegmentState OpenStateOf(Stream stream) {
+  return stream == Stream::kStore ? SegmentState::kOpenStore : SegmentState::kOpenCompaction;
+}
+
+}  // namespace
+
+SegmentTable::SegmentTable(const CapacityLayout& layout, const std::vector<uint64_t>& device_bytes)
+    : layout_(layout), devices_(device_bytes.size()), undo_open_(device_bytes.size()) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    devices_[i].segments.resize(layout_.SegmentCount(device_bytes[i]));
+    devices_[i].free = devices_[i].segments.size();
+    total_segments_ += devices_[i].free;
+  }
+  free_segments_ = total_segments_;
+}
+
+absl::Status SegmentTable::Load(SegmentId id, const SegmentRecord& record) {
+  if (id.device >= devices_.size() || id.segment >= devices_[id.device].segments.size() ||
+      record.written_bytes > layout_.segment_bytes) {
+    return absl::DataLossError(absl::StrCat("metadata: segment ", id.segment, " of device ",
+                                            static_cast<int>(id.device), " does not exist"));
+  }
+  for (const Stream stream : {Stream::kStore, Stream::kCompaction}) {
+    if (record.state != OpenStateOf(stream)) continue;
+    std::optional<uint32_t>& open = devices_[id.device].open[static_cast<size_t>(stream)];
+    if (open.has_value()) {
+      return absl::DataLossError(absl::StrCat("metadata: segments ", *open, " and ", id.segment,
+                                              " of device ", static_cast<int>(id.device),
+                                              " are both open"));
+    }
+    open = id.segment;
+  }
+  At(id).record = record;
+  --devices_[id.device].free;
+  --free_segments_;
+  written_bytes_ += record.written_bytes;
+  live_bytes_ += record.live_bytes;
+  return absl::OkStatus();
+}
+
+SegmentTable::Segment& SegmentTable::Edit(SegmentId id) {
+  if (undo_.empty()) {
+    for (size_t i = 0; i < devices_.size(); ++i) undo_open_[i] = devices_[i].open;
+  }
+  Segment& segment = At(id);
+  undo_.try_emplace(id, segment);
+  return segment;
+}
+
+bool SegmentTable::HasRoom(const DeviceSegments& device, Stream stream, uint64_t bytes_min) const {
+  const uint64_t kept = stream == Stream::kStore ? kCompactionSegments : 0;
+  if (device.free > 0 && free_segments_ > kept) return true;
+  const std::optional<uint32_t> open = device.open[static_cast<size_t>(stream)];
+  return open.has_value() &&
+         device.segments[*open].record.written_bytes + bytes_min <= layout_.segment_bytes;
+}
+
+std::optional<size_t> SegmentTable::NextDevice(Stream stream, uint64_t bytes_min) {
+  // Smooth weighted turn: every device with room earns its free share, the richest pays for all.
+  std::optional<size_t> richest;
+  double earned = 0;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    DeviceSegments& device = devices_[i];
+    if (!HasRoom(device, stream, bytes_min)) continue;
+    const double share = static_cast<double>(device.free) + 1;
+    device.credit += share;
+    earned += share;
+    if (!richest.has_value() || device.credit > devices_[*richest].credit) richest = i;
+  }
+  if (richest.has_value()) devices_[*richest].credit -= earned;
+  return richest;
+}
+
+uint32_t SegmentTable::OpenSegment(size_t device_index, Stream stream, uint64_t sequence) {
+  DeviceSegments& device = devices_[device_index];
+  const auto count = static_cast<uint32_t>(device.segments.size());
+  uint32_t found = device.cursor % count;
+  while (device.segments[found].record.state != SegmentState::kFree ||
+         !device.segments[found].released) {
+    found = (found + 1) % count;
+  }
+  device.cursor = found + 1;
+  Segment& segment = Edit({static_cast<uint8_t>(device_index), found});
+  segment.record = {.state = OpenStateOf(stream), .sequence = sequence};
+  device.open[static_cast<size_t>(stream)] = found;
+  --device.free;
+  --free_segments_;
+  return found;
+}
+
+void SegmentTable::Seal(size_t device_index, Stream stream) {
+  std::optional<uint32_t>& open = devices_[device_index].open[static_cast<size_t>(stream)];
+  Edit({static_cast<uint8_t>(device_index), *open}).record.state = SegmentState::kSealed;
+  open.reset();
+}
+
+std::optional<ExtentPlace> SegmentTable::NextExtent(Stream stream, uint64_t bytes_min,
+                                                    uint64_t* next_sequence) {
+  const std::optional<size_t> device_index = NextDevice(stream, bytes_min);
+  if (!device_index.has_value()) return std::nullopt;
+  DeviceSegments& device = devices_[*device_index];
+  const std::optional<uint32_t>& open = device.open[static_cast<size_t>(stream)];
+  if (open.has_value() &&
+      device.segments[*open].record.written_bytes + bytes_min > layout_.segment_bytes) {
+    Seal(*device_index, stream);
+  }
+  if (!open.has_value()) OpenSegment(*device_index, stream, (*next_sequence)++);
+  const SegmentRecord& record = device.segments[*open].record;
+  return ExtentPlace{.id = {static_cast<uint8_t>(*device_index), *open},
+                     .sequence = record.sequence,
+                     .offset_in_segment = record.written_bytes,
+                     .limit_bytes = std::min(layout_.ExtentBytesMax(),
+                                             layout_.segment_bytes - record.written_bytes)};
+}
+
+void SegmentTable::Use(const ExtentPlace& place, uint64_t bytes) {
+  Segment& segment = Edit(place.id);
+  EBB_CHECK(segment.record.written_bytes == place.offset_in_segment);
+  segment.record.written_bytes += static_cast<uint32_t>(bytes);
+  EBB_CHECK(segment.record.written_bytes <= layout_.segment_bytes);
+  written_bytes_ += bytes;
+}
+
+void SegmentTable::AddLive(SegmentId id, int64_t live_bytes, int64_t expected_bytes) {
+  SegmentRecord& record = Edit(id).record;
+  const int64_t live = static_cast<int64_t>(record.live_bytes) + live_bytes;
+  const int64_t expected = static_cast<int64_t>(record.expected_bytes) + expected_bytes;
+  EBB_CHECK(live >= 0 && live <= static_cast<int64_t>(record.written_bytes));
+  EBB_CHECK(expected >= 0 && expected <= live);
+  record.live_bytes = static_cast<uint32_t>(live);
+  record.expected_bytes = static_cast<uint32_t>(expected);
+  live_bytes_ = static_cast<uint64_t>(static_cast<int64_t>(live_bytes_) + live_bytes);
+}
+
+std::vector<SegmentId> SegmentTable::Finish(MetadataBatch& batch) {
+  std::vector<SegmentId> freed;
+  for (auto& [id, before] : undo_) {
+    Segment& segment = At(id);
+    if (segment.record.state == SegmentState::kSealed && segment.record.live_bytes == 0) {
+      segment.unreleased_bytes = segment.record.written_bytes;
+      segment.record = SegmentRecord();
+      segment.released = false;
+      freed.push_back(id);
+      batch.Delete(Table::kSegments, SegmentKey(id));
+    } else if (segment.record != before.record) {
+      batch.Put(Table::kSegments, SegmentKey(id), EncodeSegment(id, segment.record));
+    }
+  }
+  return freed;
+}
+
+void SegmentTable::Commit() { undo_.clear(); }
+
+void SegmentTable::Rollback() {
+  if (undo_.empty()) return;
+  for (const auto& [id, before] : undo_) {
+    Segment& segment = At(id);
+    // A freed segment keeps its written bytes as unreleased, so both count.
+    written_bytes_ -= segment.record.written_bytes + segment.unreleased_bytes;
+    written_bytes_ += before.record.written_bytes + before.unreleased_bytes;
+    live_bytes_ -= segment.record.live_bytes;
+    live_bytes_ += before.record.live_bytes;
+    const auto is_free = [](const Segment& of) {
+      return of.record.state == SegmentState::kFree && of.released;
+    };
+    if (is_free(before) && !is_free(segment)) {
+      ++devices_[id.device].free;
+      ++free_segments_;
+    }
+    segment = before;
+  }
+  for (size_t i = 0; i < devices_.size(); ++i) devices_[i].open = undo_open_[i];
+  undo_.clear();
+}
+
+absl::Status SegmentTable::CheckPlace(uint64_t unit, const UnitRecord& record) const {
+  const uint64_t end = record.offset + record.PaddedBytes();
+  if (record.device < devices_.size() && record.offset >= kSegmentAreaStart) {
+    const SegmentId id = SegmentAt(record.device, record.offset);
+    if (id.segment < devices_[id.device].segments.size() &&
+        At(id).record.state != SegmentState::kFree &&
+        end <= layout_.SegmentOffset(id.segment) + At(id).record.written_bytes) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::DataLossError(
+      absl::StrCat("metadata: unit ", unit, " is said to be at offset ", record.offset,
+                   " of device ", static_cast<int>(record.device), ", where no segment in use is"));
+}
+
+void SegmentTable::Release(SegmentId id) {
+  Segment& segment = At(id);
+  EBB_CHECK(segment.record.state == SegmentState::kFree && !segment.released);
+  written_bytes_ -= segment.unreleased_bytes;
+  segment.unreleased_bytes = 0;
+  segment.released = true;
+  damaged_.erase(id);
+  ++devices_[id.device].free;
+  ++free_segments_;
+}
+
+std::vector<std::pair<uint32_t, uint32_t>> SegmentTable::FreeRuns(uint8_t device) const {
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  const std::vector<Segment>& segments = devices_[device].segments;
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].record.state != SegmentState::kFree || !segments[i].released) continue;
+    if (!runs.empty() && runs.back().first + runs.back().second == i) {
+      ++runs.back().second;
+    } else {
+      runs.emplace_back(i, 1);
+    }
+  }
+  return runs;
+}
+
+uint64_t SegmentTable::OpenBytes(Stream stream) const {
+  uint64_t bytes = 0;
+  for (const DeviceSegments& device : devices_) {
+    const std::optional<uint32_t> open = device.open[static_cast<size_t>(stream)];
+    if (open.has_value())
+      bytes += layout_.segment_bytes - device.segments[*open].record.written_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace ebb::storage

@@ -1,0 +1,276 @@
+// Store: from blocks to extents and a new map.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/crc32c.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "storage-backend/capacity/tier.h"
+#include "storage-backend/capacity/unit_packer.h"
+
+namespace ebb::storage {
+namespace {
+
+constexpr uint64_t kExtentBytesMin = 256 * kKiB;
+// Above this many users a block is stored anew instead of shared further.
+constexpr uint32_t kReferencesMax = UINT32_MAX / 2;
+
+// Extents small enough that `parallelism` of them are in flight for one batch.
+uint64_t ExtentBytesFor(uint64_t batch_bytes, int parallelism) {
+  const uint64_t share = batch_bytes / static_cast<uint64_t>(std::max(parallelism, 1));
+  return std::clamp(share / kCapacityBlockBytes * kCapacityBlockBytes, kExtentBytesMin,
+                    kExtentBytesMax);
+}
+
+struct HashOf {
+  size_t operator()(const Fingerprint& fingerprint) const {
+    size_t hash = 0;
+    std::memcpy(&hash, fingerprint.data(), sizeof hash);  // uniform already
+    return hash;
+  }
+};
+
+absl::Status VerifyBlocks(std::span<const StoreBlock> blocks) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (i > 0 && blocks[i].block <= blocks[i - 1].block) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("capacity: block ", blocks[i].block, " follows block ", blocks[i - 1].block,
+                       "; a batch is ascending and names a block once"));
+    }
+    if (Crc32c({blocks[i].data, kCapacityBlockBytes}) != blocks[i].crc32c) {
+      return absl::DataLossError(absl::StrCat("capacity: block ", blocks[i].block,
+                                              " changed in memory before it was stored: its "
+                                              "checksum does not match"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct Tier::StoreBatch {
+  std::span<const StoreBlock> blocks;
+  StoreOptions options;
+  StoreReport& report;
+  MapTransaction& transaction;
+  UnitPacker& packer;
+  std::vector<Fingerprint> fingerprints;      // by block; empty without deduplication
+  std::vector<std::optional<BlockRef>> refs;  // by block: where it is or will be
+  // By block: the earlier block of this batch with the same content, or itself.
+  std::vector<size_t> same_as;
+};
+
+absl::Status Tier::Store(std::span<const StoreBlock> blocks, const StoreOptions& options,
+                         StoreReport* report, const std::function<bool()>& keep_going) {
+  std::lock_guard lock(change_mutex_);
+  EBB_RETURN_IF_ERROR(CheckWritable());
+  EBB_RETURN_IF_ERROR(VerifyBlocks(blocks));
+  StoreReport counted;
+  counted.blocks = blocks.size();
+  if (!blocks.empty()) {
+    EBB_RETURN_IF_ERROR(MakeRoom(blocks.size()));
+    absl::Status status = StoreLocked(blocks, options, counted, keep_going);
+    if (!status.ok()) {
+      writer_.Abandon();
+      segments_.Rollback();
+      return status;
+    }
+  }
+  if (report != nullptr) *report = counted;
+  return absl::OkStatus();
+}
+
+absl::Status Tier::MakeRoom(uint64_t blocks) {
+  const uint64_t fill = layout_.SegmentFillBytes();
+  const uint64_t extents = blocks * kCapacityBlockBytes / kExtentBytesMin + 1;
+  const uint64_t wanted =
+      blocks * (kCapacityBlockBytes + kUnitEntryBytes) + extents * 2 * kCapacityBlockBytes;
+  // Each round gains a little; a bound in case the segments are all but full of live data.
+  for (uint64_t round = 0; round < 4 * segments_.total_segments(); ++round) {
+    const uint64_t free = segments_.free_segments();
+    const uint64_t usable = free > kCompactionSegments ? free - kCompactionSegments : 0;
+    const uint64_t open = segments_.OpenBytes(Stream::kStore) / layout_.segment_bytes * fill;
+    if (usable * fill + open >= wanted) break;
+    if (!freed_.empty()) {
+      ReleaseFreed(/*wait=*/true);
+      continue;
+    }
+    EBB_ASSIGN_OR_RETURN(const bool moved, CompactLocked(/*urgent=*/true));
+    if (!moved) break;  // the batch may still fit: it may shrink or be there already
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOptions& options,
+                               StoreReport& report, const std::function<bool()>& keep_going) {
+  MapTransaction transaction(*metadata_, cache_, segments_, totals_);
+  std::vector<uint64_t> numbers;
+  numbers.reserve(blocks.size());
+  for (const StoreBlock& block : blocks) numbers.push_back(block.block);
+  EBB_ASSIGN_OR_RETURN(const auto old, transaction.LoadBlocks(numbers));
+
+  const uint64_t batch_bytes = blocks.size() * kCapacityBlockBytes;
+  UnitPacker packer(layout_, segments_, writer_, transaction,
+                    {.stream = Stream::kStore,
+                     .extent_bytes = ExtentBytesFor(batch_bytes, options.parallelism),
+                     .parallelism = options.parallelism,
+                     .node_uuid = format_.node_uuid,
+                     .keep_going = keep_going});
+  StoreBatch batch{.blocks = blocks,
+                   .options = options,
+                   .report = report,
+                   .transaction = transaction,
+                   .packer = packer,
+                   .fingerprints = {},
+                   .refs = std::vector<std::optional<BlockRef>>(blocks.size()),
+                   .same_as = std::vector<size_t>(blocks.size())};
+  for (size_t i = 0; i < blocks.size(); ++i) batch.same_as[i] = i;
+  if (options.dedup) EBB_RETURN_IF_ERROR(FindDuplicates(batch));
+  EBB_RETURN_IF_ERROR(PackUniques(batch));
+  EBB_RETURN_IF_ERROR(packer.Finish());
+  report.written_bytes = packer.written_bytes();
+
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const MapEntry entry{*batch.refs[batch.same_as[i]], blocks[i].crc32c};
+    EBB_RETURN_IF_ERROR(transaction.Point(blocks[i].block, old[i], entry));
+  }
+  return CommitChanges(transaction);
+}
+
+absl::Status Tier::FindDuplicates(StoreBatch& batch) {
+  const size_t count = batch.blocks.size();
+  std::vector<std::string> keys;
+  keys.reserve(count);
+  for (const StoreBlock& block : batch.blocks) {
+    batch.fingerprints.push_back(fingerprinter_.Of({block.data, kCapacityBlockBytes}));
+    keys.push_back(FingerprintKey(batch.fingerprints.back()));
+  }
+  EBB_ASSIGN_OR_RETURN(const auto values, metadata_->MultiGet(Table::kFingerprints, keys));
+  std::vector<std::optional<BlockRef>> known(count);
+  std::vector<uint64_t> units;
+  for (size_t i = 0; i < count; ++i) {
+    if (!values[i].has_value()) continue;
+    EBB_ASSIGN_OR_RETURN(known[i], DecodeFingerprintEntry(keys[i], *values[i]));
+    units.push_back(known[i]->unit);
+  }
+  EBB_RETURN_IF_ERROR(batch.transaction.LoadUnits(std::move(units)));
+
+  absl::flat_hash_map<Fingerprint, size_t, HashOf> first_of;
+  for (size_t i = 0; i < count; ++i) {
+    if (known[i].has_value()) {
+      const UnitRecord* unit = batch.transaction.Unit(known[i]->unit);
+      const bool usable = unit != nullptr && known[i]->index < unit->blocks.size() &&
+                          unit->blocks[known[i]->index].references != 0 &&
+                          unit->blocks[known[i]->index].references < kReferencesMax &&
+                          unit->blocks[known[i]->index].crc32c == batch.blocks[i].crc32c;
+      if (usable) {
+        batch.refs[i] = known[i];
+        ++batch.report.deduplicated_blocks;
+        continue;
+      }
+    }
+    const auto [first, is_new] = first_of.try_emplace(batch.fingerprints[i], i);
+    if (is_new) continue;
+    batch.same_as[i] = first->second;
+    ++batch.report.deduplicated_blocks;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tier::PackUniques(StoreBatch& batch) {
+  std::vector<size_t> uniques;
+  for (size_t i = 0; i < batch.blocks.size(); ++i) {
+    if (batch.same_as[i] == i && !batch.refs[i].has_value()) uniques.push_back(i);
+  }
+  const size_t unit_blocks = std::clamp<size_t>(batch.options.unit_bytes / kCapacityBlockBytes, 1,
+                                                layout_.UnitBlocksMax());
+  for (size_t first = 0; first < uniques.size(); first += unit_blocks) {
+    const std::span<const size_t> unit =
+        std::span(uniques).subspan(first, std::min(unit_blocks, uniques.size() - first));
+    batch.report.raw_bytes += unit.size() * kCapacityBlockBytes;
+    EBB_ASSIGN_OR_RETURN(const bool compressed, PackCompressed(batch, unit));
+    if (!compressed) EBB_RETURN_IF_ERROR(PackRaw(batch, unit));
+  }
+  return absl::OkStatus();
+}
+
+void Tier::GatherUnit(const StoreBatch& batch, std::span<const size_t> unit) {
+  for (size_t i = 0; i < unit.size(); ++i) {
+    std::memcpy(raw_unit_.data() + i * kCapacityBlockBytes, batch.blocks[unit[i]].data,
+                kCapacityBlockBytes);
+  }
+}
+
+namespace {
+
+UnitRecord NewRecord(std::span<const StoreBlock> blocks, std::span<const size_t> unit) {
+  UnitRecord record;
+  for (const size_t i : unit) record.blocks.push_back({.crc32c = blocks[i].crc32c});
+  return record;
+}
+
+std::vector<Fingerprint> Pick(const std::vector<Fingerprint>& fingerprints,
+                              std::span<const size_t> unit) {
+  std::vector<Fingerprint> picked;
+  if (fingerprints.empty()) return picked;
+  for (const size_t i : unit) picked.push_back(fingerprints[i]);
+  return picked;
+}
+
+uint32_t FullMask(size_t blocks) { return blocks == 32 ? UINT32_MAX : (uint32_t{1} << blocks) - 1; }
+
+}  // namespace
+
+absl::StatusOr<bool> Tier::PackCompressed(StoreBatch& batch, std::span<const size_t> unit) {
+  if (batch.options.compression == Compression::kOff) return false;
+  GatherUnit(batch, unit);
+  const size_t raw_bytes = unit.size() * kCapacityBlockBytes;
+  const size_t stored = compressor_.Compress(
+      batch.options.compression, std::span<const std::byte>(raw_unit_).first(raw_bytes),
+      std::span(stored_unit_).first(MaxStoredBytes(raw_bytes)));
+  if (stored == 0) return false;
+  const uint64_t number =
+      batch.transaction.CreateUnit(NewRecord(batch.blocks, unit), Pick(batch.fingerprints, unit));
+  const ExtentUnit entry{.unit = number,
+                         .stored_bytes = static_cast<uint32_t>(stored),
+                         .stored_mask = FullMask(unit.size()),
+                         .codec = batch.options.compression,
+                         .block_count = static_cast<uint8_t>(unit.size())};
+  EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room, batch.packer.Add(entry));
+  std::memcpy(room.data(), stored_unit_.data(), stored);
+  batch.report.stored_bytes +=
+      (stored + kStoredUnitBytes - 1) / kStoredUnitBytes * kStoredUnitBytes;
+  for (size_t i = 0; i < unit.size(); ++i) {
+    batch.refs[unit[i]] = BlockRef{number, static_cast<uint8_t>(i)};
+  }
+  return true;
+}
+
+absl::Status Tier::PackRaw(StoreBatch& batch, std::span<const size_t> unit) {
+  // Cut where the extent ends, so that raw data leaves no room unused.
+  while (!unit.empty()) {
+    EBB_ASSIGN_OR_RETURN(const uint32_t blocks,
+                         batch.packer.RawRoom(static_cast<uint32_t>(unit.size())));
+    const std::span<const size_t> part = unit.first(blocks);
+    unit = unit.subspan(blocks);
+    const uint64_t number =
+        batch.transaction.CreateUnit(NewRecord(batch.blocks, part), Pick(batch.fingerprints, part));
+    const ExtentUnit entry{.unit = number,
+                           .stored_bytes = blocks * static_cast<uint32_t>(kCapacityBlockBytes),
+                           .stored_mask = FullMask(blocks),
+                           .codec = Compression::kOff,
+                           .block_count = static_cast<uint8_t>(blocks)};
+    EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room, batch.packer.Add(entry));
+    for (size_t i = 0; i < part.size(); ++i) {
+      std::memcpy(room.data() + i * kCapacityBlockBytes, batch.blocks[part[i]].data,
+                  kCapacityBlockBytes);
+      batch.refs[part[i]] = BlockRef{number, static_cast<uint8_t>(i)};
+    }
+    batch.report.stored_bytes += blocks * kCapacityBlockBytes;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ebb::storage
