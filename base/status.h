@@ -35,8 +35,10 @@ int StatusToErrno(const absl::Status& status);
     if (absl::Status ebb_status = (expression); !ebb_status.ok()) return ebb_status; \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define EBB_ASSIGN_OR_RETURN(declaration, expression)                    \
   auto EBB_STATUS_CONCAT(ebb_result_, __LINE__) = (expression);          \
   if (!EBB_STATUS_CONCAT(ebb_result_, __LINE__).ok())                    \
     return std::move(EBB_STATUS_CONCAT(ebb_result_, __LINE__)).status(); \
   declaration = *std::move(EBB_STATUS_CONCAT(ebb_result_, __LINE__))
+// NOLINTEND(bugprone-macro-parentheses)

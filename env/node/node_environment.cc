@@ -76,10 +76,10 @@ absl::Status NodeEnvironment::ReadStream() {
   for (int page = 0; page < kStreamPagesMax; ++page) {
     EBB_ASSIGN_OR_RETURN(const std::string json,
                          Call("stream.get", EncodeAfter(stream_next_, kStreamPageRecords)));
-    EBB_ASSIGN_OR_RETURN(StreamSlice slice, DecodeStream(json));
+    EBB_ASSIGN_OR_RETURN(const StreamSlice slice, DecodeStream(json));
     stream_next_ = slice.next;
     if (slice.entries.empty()) return absl::OkStatus();
-    descriptor_->Add(std::move(slice.entries), slice.sample_rate);
+    descriptor_->Add(slice.entries, slice.sample_rate);
   }
   return absl::OkStatus();
 }

@@ -36,14 +36,14 @@ constexpr double kClosedInFlightMin = 0.8;
 
 void StreamDescriptor::Reset() { *this = StreamDescriptor(volume_bytes_); }
 
-void StreamDescriptor::Add(std::vector<StreamEntry> entries, double sample_rate) {
+void StreamDescriptor::Add(std::span<const StreamEntry> entries, double sample_rate) {
   uint64_t newest_end_ns = 0;
   uint64_t longest_ns = 0;
   for (const StreamEntry& entry : entries) {
     newest_end_ns = std::max(newest_end_ns, entry.time_ns + entry.service_ns);
     longest_ns = std::max(longest_ns, entry.service_ns);
   }
-  for (StreamEntry& entry : entries) held_.push_back({entry, sample_rate});
+  for (const StreamEntry& entry : entries) held_.push_back({entry, sample_rate});
   std::stable_sort(held_.begin(), held_.end(),
                    [](const Held& a, const Held& b) { return a.entry.time_ns < b.entry.time_ns; });
   const uint64_t complete_until_ns =

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 #include <deque>
-#include <string>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -43,13 +43,13 @@ struct WindowTotals {
 class StreamDescriptor {
  public:
   // Samples are whole regions of this size (storage-backend/control/stream_sampler.h).
-  static constexpr uint64_t kSampledRegionBytes = 256 * 1024;
+  static constexpr uint64_t kSampledRegionBytes = uint64_t{256} * 1024;
 
   explicit StreamDescriptor(uint64_t volume_bytes) : volume_bytes_(volume_bytes) {}
 
   // Entries that came with the present window, in any order; `sample_rate` is theirs. The newest
   // ones count with the next window: requests they met may not have come with the stream yet.
-  void Add(std::vector<StreamEntry> entries, double sample_rate);
+  void Add(std::span<const StreamEntry> entries, double sample_rate);
   // Ends the window.
   WorkloadDescriptor Finish(const WindowTotals& totals);
   // Forgets everything: the node restarted.

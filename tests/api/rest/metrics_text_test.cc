@@ -1,5 +1,7 @@
 #include "api/rest/metrics_text.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -38,6 +40,15 @@ TEST(MetricsTextTest, NamesAreThoseOfTheGoldenFile) {
   }
 
   EXPECT_EQ(given, wanted);
+}
+
+TEST(MetricsTextTest, PromtoolFindsNoFault) {
+  if (std::system("command -v promtool >/dev/null") != 0) GTEST_SKIP() << "promtool is absent";
+  FILE* promtool = popen("promtool check metrics >&2", "w");
+  ASSERT_NE(promtool, nullptr);
+  const std::string text = OneNodeText();
+  ASSERT_EQ(fwrite(text.data(), 1, text.size(), promtool), text.size());
+  EXPECT_EQ(pclose(promtool), 0);
 }
 
 TEST(MetricsTextTest, ValuesAreInBaseUnits) {

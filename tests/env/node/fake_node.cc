@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "nlohmann/json.hpp"
 #include "storage-backend/control/knob_json.h"
 
 namespace ebb::env {
@@ -67,10 +68,10 @@ void FakeNode::Stop() {
 
 void FakeNode::Tick() { knobs_->Tick(); }
 
-void FakeNode::Alter(const std::string& method, std::function<void(Json&)> alter) {
+void FakeNode::Alter(const std::string& method, Alteration alteration) {
   const std::lock_guard lock(mutex_);
-  if (alter) {
-    alterations_[method] = std::move(alter);
+  if (alteration) {
+    alterations_[method] = std::move(alteration);
   } else {
     alterations_.erase(method);
   }
@@ -94,9 +95,7 @@ storage::RpcMethod FakeNode::Wrapped(std::string name, storage::RpcMethod method
     RpcReply reply = method(params);
     if (const auto found = alterations_.find(name);
         reply.code == 0 && found != alterations_.end()) {
-      Json result = Json::parse(reply.result_json);
-      found->second(result);
-      reply.result_json = result.dump();
+      reply.result_json = found->second(reply.result_json);
     }
     return reply;
   };

@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "nlohmann/json.hpp"
 #include "storage-backend/control/in_flight_meter.h"
 #include "storage-backend/control/json_rpc_server.h"
 #include "storage-backend/control/knob_controller.h"
@@ -36,8 +35,10 @@ class FakeNode {
   // What the node's watchdog does every 100 ms.
   void Tick();
 
-  // Alters the result of `method` before it is sent; nullptr ends that.
-  void Alter(const std::string& method, std::function<void(nlohmann::json& result)> alter);
+  // From the JSON text of a result to the one that is sent.
+  using Alteration = std::function<std::string(const std::string& result)>;
+  // Alters the results of `method`; nullptr ends that.
+  void Alter(const std::string& method, Alteration alteration);
   void set_service_ns(double service_ns) { service_ns_ = service_ns; }
   // Somebody else sets a knob.
   void SetFromOutside(storage::KnobId knob, int64_t value);
@@ -66,7 +67,7 @@ class FakeNode {
   ManualClock& clock_;
   Rng rng_{42};
   std::mutex mutex_;  // methods run on the server's thread, the test on its own
-  std::map<std::string, std::function<void(nlohmann::json&)>> alterations_;
+  std::map<std::string, Alteration> alterations_;
   std::atomic<double> service_ns_{5e6};
   uint64_t epoch_ = 0;
   uint64_t started_ns_ = 0;

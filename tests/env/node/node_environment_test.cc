@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/env/env_contract.h"
 #include "tests/env/node/fake_node.h"
 
@@ -17,9 +18,7 @@ using Json = nlohmann::json;
 // A folder of its own below the temporary one, removed at the end.
 class ScratchFolder {
  public:
-  ScratchFolder() : path_("/tmp/ebb-node-XXXXXX") {
-    EXPECT_NE(mkdtemp(path_.data()), nullptr);
-  }
+  ScratchFolder() : path_("/tmp/ebb-node-XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
   ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -60,6 +59,15 @@ INSTANTIATE_TEST_SUITE_P(Node, EnvContract,
                          ::testing::Values(EnvContractCase{
                              "node", [] { return std::make_unique<NodeHarness>(); }}),
                          [](const auto& test) { return test.param.name; });
+
+// One field of a result replaced.
+FakeNode::Alteration Replace(const std::string& pointer, const Json& value) {
+  return [=](const std::string& text) {
+    Json result = Json::parse(text);
+    result[Json::json_pointer(pointer)] = value;
+    return result.dump();
+  };
+}
 
 class NodeEnvironmentTest : public ::testing::Test {
  protected:
@@ -116,10 +124,10 @@ TEST_F(NodeEnvironmentTest, TheDescriptorDoesNotFollowTheSpeedOfTheStore) {
 
 TEST_F(NodeEnvironmentTest, StaleNumbersVoidTheWindow) {
   Window();
-  Json frozen;
-  harness_.node().Alter("metrics.get", [&](Json& result) {
-    if (frozen.is_null()) frozen = result;
-    result = frozen;
+  std::string frozen;
+  harness_.node().Alter("metrics.get", [&](const std::string& result) {
+    if (frozen.empty()) frozen = result;
+    return frozen;
   });
 
   Window();
@@ -136,8 +144,7 @@ TEST_F(NodeEnvironmentTest, StaleNumbersVoidTheWindow) {
 
 TEST_F(NodeEnvironmentTest, ContradictoryNumbersVoidTheWindow) {
   Window();
-  harness_.node().Alter("metrics.get",
-                        [](Json& result) { result["gauges"]["dirty_bytes"] = 5000; });
+  harness_.node().Alter("metrics.get", Replace("/gauges/dirty_bytes", 5000));
 
   const Observation seen = Window();
 
@@ -146,7 +153,7 @@ TEST_F(NodeEnvironmentTest, ContradictoryNumbersVoidTheWindow) {
 }
 
 TEST_F(NodeEnvironmentTest, AnAnswerThatDoesNotFitIsAnErrorAndNotACrash) {
-  harness_.node().Alter("metrics.get", [](Json& result) { result["ops"]["read"] = "many"; });
+  harness_.node().Alter("metrics.get", Replace("/ops/read", "many"));
   const absl::StatusOr<Observation> broken = env().Observe();
   harness_.node().Alter("metrics.get", nullptr);
   const Observation back = Window();
@@ -201,8 +208,7 @@ TEST_F(NodeEnvironmentTest, ACallerThatComesBackLateGetsAFreshWindow) {
 TEST_F(NodeEnvironmentTest, ANodeThatRunsSomethingElseThanItAcceptedIsAnError) {
   Setting candidate = env().ReadSettings()->incumbent;
   candidate.values[*env().space().Find("destage_watermark")] = 60;
-  harness_.node().Alter("knobs.get",
-                        [](Json& result) { result["setting"]["destage_watermark"] = 61; });
+  harness_.node().Alter("knobs.get", Replace("/setting/destage_watermark", 61));
   LeaseTerms terms;
   terms.lease_ms = 1000;
 

@@ -90,11 +90,11 @@ WorkloadDescriptor Third(const std::function<Window()>& next, double sample_rate
   StreamDescriptor descriptor(kVolume);
   for (int i = 0; i < 2; ++i) {
     Window window = next();
-    descriptor.Add(std::move(window.entries), sample_rate);
+    descriptor.Add(window.entries, sample_rate);
     descriptor.Finish(window.totals);
   }
   Window window = next();
-  descriptor.Add(std::move(window.entries), sample_rate);
+  descriptor.Add(window.entries, sample_rate);
   return descriptor.Finish(window.totals);
 }
 

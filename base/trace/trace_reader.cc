@@ -1,0 +1,107 @@
+#include "base/trace/trace_reader.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "base/status.h"
+#include "base/trace/trace_chunk.h"
+#include "fmt/format.h"
+
+namespace ebb::trace {
+
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return ErrnoStatus(errno == 0 ? ENOENT : errno, fmt::format("cannot open trace {}", path));
+  std::unique_ptr<TraceReader> reader(new TraceReader(path, std::move(file)));
+  if (const absl::Status status = reader->ReadHeader(); !status.ok()) {
+    return Annotate(status, fmt::format("trace {}", path));
+  }
+  return reader;
+}
+
+bool TraceReader::ReadBytes(size_t count, std::vector<std::byte>* out) {
+  const size_t before = out->size();
+  out->resize(before + count);
+  file_.read(reinterpret_cast<char*>(out->data() + before), static_cast<std::streamsize>(count));
+  const auto got = static_cast<size_t>(file_.gcount());
+  out->resize(before + got);
+  return got == count;
+}
+
+absl::Status TraceReader::ReadHeader() {
+  std::vector<std::byte> bytes;
+  if (!ReadBytes(kHeaderFixedBytes, &bytes)) {
+    if (IsTraceMark(bytes))
+      return absl::DataLossError("it ends inside its header: it is truncated");
+    return absl::InvalidArgumentError("it is not an Ebb trace (.ebbt) file");
+  }
+  EBB_ASSIGN_OR_RETURN(const size_t total, HeaderBytes(bytes));
+  if (!ReadBytes(total - kHeaderFixedBytes, &bytes)) {
+    return absl::DataLossError("it ends inside its header: it is truncated");
+  }
+  EBB_ASSIGN_OR_RETURN(header_, DecodeHeader(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status TraceReader::Truncated() const {
+  return absl::DataLossError(
+      fmt::format("trace {} is truncated: it ends in or before chunk {}", path_, chunk_number_));
+}
+
+absl::Status TraceReader::Damaged(const std::string& reason) const {
+  return absl::DataLossError(
+      fmt::format("trace {} is damaged at chunk {}: {}", path_, chunk_number_, reason));
+}
+
+absl::Status TraceReader::FinishAt(uint32_t chunk_count, uint64_t total_records) {
+  if (chunk_count != chunk_number_ || total_records != records_read_) {
+    return Damaged(
+        fmt::format("the end mark counts {} chunks with {} records, the file has {} with {}",
+                    chunk_count, total_records, chunk_number_, records_read_));
+  }
+  if (file_.peek() != std::ifstream::traits_type::eof()) return Damaged("data follow the end mark");
+  ended_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status TraceReader::ReadChunk() {
+  std::vector<std::byte> frame_bytes;
+  if (!ReadBytes(kFrameBytes, &frame_bytes)) return Truncated();
+  const absl::StatusOr<Frame> frame = DecodeFrame(frame_bytes);
+  if (!frame.ok()) return Damaged(std::string(frame.status().message()));
+  if (frame->end) {
+    if (!FrameCrcMatches(*frame, frame_bytes, {})) return Damaged("wrong checksum of the end mark");
+    return FinishAt(frame->number, frame->total_records);
+  }
+  std::vector<std::byte> payload;
+  if (!ReadBytes(frame->stored_bytes, &payload)) return Truncated();
+  absl::StatusOr<std::vector<TraceRecord>> records = DecodeChunk(*frame, frame_bytes, payload);
+  if (!records.ok()) return Damaged(std::string(records.status().message()));
+  if (frame->number != chunk_number_) {
+    return Damaged(fmt::format("it calls itself chunk {}", frame->number));
+  }
+  if (records->empty() || records->front().time_ns < last_ns_) {
+    return Damaged("its time runs backwards");
+  }
+  chunk_ = *std::move(records);
+  last_ns_ = chunk_.back().time_ns;
+  next_in_chunk_ = 0;
+  ++chunk_number_;
+  records_read_ += chunk_.size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> TraceReader::Next(TraceRecord* record) {
+  EBB_RETURN_IF_ERROR(failure_);
+  if (next_in_chunk_ == chunk_.size() && !ended_) {
+    failure_ = ReadChunk();
+    EBB_RETURN_IF_ERROR(failure_);
+  }
+  if (ended_) return false;
+  *record = std::move(chunk_[next_in_chunk_++]);
+  return true;
+}
+
+}  // namespace ebb::trace

@@ -1,0 +1,193 @@
+#include "engine/daemon/daemon_config.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include <toml++/toml.h>
+
+#include "agents/baseline/make_agent.h"
+#include "api/rest/listen_address.h"
+#include "base/nearest.h"
+#include "base/status.h"
+#include "engine/tuner_service.h"
+#include "fmt/format.h"
+
+namespace ebb::engine {
+namespace {
+
+constexpr uint64_t kWindowNsMin = 100 * kNsPerMs;
+constexpr uint64_t kWindowNsMax = 60 * kNsPerS;
+constexpr std::array<std::string_view, 5> kLogLevels = {"debug", "info", "warning", "error", "off"};
+constexpr std::array<std::string_view, 8> kKeys = {"agent",     "attach", "goal",      "listen",
+                                                   "log_level", "mode",   "state_dir", "window"};
+
+// Keys whose value is taken as it stands.
+constexpr std::pair<std::string_view, std::string DaemonConfig::*> kTexts[] = {
+    {"agent", &DaemonConfig::agent},         {"goal", &DaemonConfig::goal},
+    {"listen", &DaemonConfig::listen},       {"mode", &DaemonConfig::mode},
+    {"state_dir", &DaemonConfig::state_dir}, {"log_level", &DaemonConfig::log_level}};
+
+// Gathers faults of one file.
+class FileFaults {
+ public:
+  explicit FileFaults(std::string name) : name_(std::move(name)) {}
+  void Add(const toml::source_position& at, const std::string& text) {
+    list_.push_back(fmt::format("{}:{}:{}: {}", name_, at.line, at.column, text));
+  }
+  void Add(const toml::node& node, const std::string& text) { Add(node.source().begin, text); }
+  absl::Status status() const {
+    if (list_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(list_, "\n")));
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::string> list_;
+};
+
+std::optional<std::string> TextOf(const toml::node& node, std::string_view key,
+                                  FileFaults& faults) {
+  std::optional<std::string> text = node.value_exact<std::string>();
+  if (!text || text->empty()) {
+    faults.Add(node, fmt::format("{} must be a text in quotes", key));
+    return std::nullopt;
+  }
+  return text;
+}
+
+void ReadAttach(const toml::node& node, DaemonConfig& config, FileFaults& faults) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) {
+    faults.Add(node, "attach must be a list of control sockets in brackets");
+    return;
+  }
+  config.attach.clear();
+  for (const toml::node& element : *list) {
+    if (auto socket = TextOf(element, "each socket of attach", faults)) {
+      config.attach.push_back(*socket);
+    }
+  }
+}
+
+void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
+             FileFaults& faults) {
+  if (key == "attach") {
+    ReadAttach(node, config, faults);
+    return;
+  }
+  const std::optional<std::string> text = TextOf(node, key, faults);
+  if (!text) return;
+  if (key == "window") {
+    const auto window_ns = ParseWindowNs(*text);
+    if (window_ns.ok()) {
+      config.window_ns = *window_ns;
+    } else {
+      faults.Add(node, fmt::format("window: {}", std::string(window_ns.status().message())));
+    }
+    return;
+  }
+  for (const auto& [name, member] : kTexts) {
+    if (name != key) continue;
+    DaemonConfig only_this;  // otherwise the defaults, which have no fault of their own
+    only_this.*member = *text;
+    if (const absl::Status status = CheckConfig(only_this); !status.ok()) {
+      faults.Add(node, std::string(status.message()));
+    }
+    config.*member = *text;
+  }
+}
+
+template <typename Words>
+void CheckWord(std::string_view key, const std::string& value, const Words& words,
+               std::vector<std::string>& faults) {
+  std::vector<std::string_view> views(words.begin(), words.end());
+  if (std::find(views.begin(), views.end(), value) != views.end()) return;
+  const std::string_view near = NearestWord(value, views);
+  faults.push_back(fmt::format("{}: '{}' must be one of {}{}", key, value, fmt::join(views, ", "),
+                               near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseWindowNs(std::string_view text) {
+  EBB_ASSIGN_OR_RETURN(const uint64_t ns, ParseDurationNs(text));
+  if (ns < kWindowNsMin || ns > kWindowNsMax) {
+    return absl::InvalidArgumentError(fmt::format("'{}' must be from {} to {}", text,
+                                                  FormatDurationNs(kWindowNsMin),
+                                                  FormatDurationNs(kWindowNsMax)));
+  }
+  return ns;
+}
+
+absl::Status ReadConfigText(std::string_view text, const std::string& name, DaemonConfig& config) {
+  FileFaults faults(name);
+  try {
+    const toml::table table = toml::parse(text, name);
+    for (const auto& [key, node] : table) {
+      if (std::find(kKeys.begin(), kKeys.end(), key.str()) == kKeys.end()) {
+        const std::string_view near = NearestWord(key.str(), kKeys);
+        faults.Add(key.source().begin,
+                   fmt::format("there is no key '{}'{}", key.str(),
+                               near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      } else {
+        ReadKey(key.str(), node, config, faults);
+      }
+    }
+  } catch (const toml::parse_error& error) {
+    faults.Add(error.source().begin, std::string(error.description()));
+  }
+  return faults.status();
+}
+
+absl::Status ReadConfigFile(const std::string& path, DaemonConfig& config) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return ErrnoStatus(errno, fmt::format("configuration {}", path));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) return absl::InternalError(fmt::format("configuration {}: cannot be read", path));
+  return ReadConfigText(text, path, config);
+}
+
+absl::Status CheckConfig(const DaemonConfig& config) {
+  std::vector<std::string> faults;
+  const auto listen = rest::ParseListenAddress(config.listen);
+  if (!listen.ok()) faults.push_back(std::string(listen.status().message()));
+  if (config.state_dir.empty()) faults.push_back("state_dir: must name a folder");
+  for (const std::string& socket : config.attach) {
+    if (socket.empty()) faults.push_back("attach: an empty text is no control socket");
+  }
+  CheckWord("agent", config.agent, agents::AgentNames(), faults);
+  CheckWord("goal", config.goal,
+            std::array{GoalWord(agents::GoalKind::kRead), GoalWord(agents::GoalKind::kWrite),
+                       GoalWord(agents::GoalKind::kBalanced)},
+            faults);
+  CheckWord("mode", config.mode,
+            std::array{ModeWord(Mode::kObserve), ModeWord(Mode::kRecommend),
+                       ModeWord(Mode::kApprove), ModeWord(Mode::kAuto)},
+            faults);
+  CheckWord("log_level", config.log_level, kLogLevels, faults);
+  if (faults.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(faults, "\n")));
+}
+
+std::string ConfigText(const DaemonConfig& config) {
+  const toml::table table{
+      {"listen", config.listen},      {"state_dir", config.state_dir},
+      {"agent", config.agent},        {"goal", config.goal},
+      {"mode", config.mode},          {"window", fmt::format("{}ms", config.window_ns / kNsPerMs)},
+      {"log_level", config.log_level}};
+  toml::array attach;
+  for (const std::string& socket : config.attach) attach.push_back(socket);
+  std::ostringstream text;
+  toml::table whole = table;
+  whole.insert("attach", attach);
+  text << whole << "\n";
+  return text.str();
+}
+
+}  // namespace ebb::engine

@@ -1,0 +1,44 @@
+// DaemonConfig: what `ebbd` is told by its configuration file and its flags.
+//
+// A flag wins over the file, the file over the default. Every fault of a file is found in one pass
+// and named with line and column; an unknown key is a fault.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/units.h"
+
+namespace ebb::engine {
+
+struct DaemonConfig {
+  std::string listen = "127.0.0.1:8377";  // or "unix:/path"
+  std::string state_dir = "/var/lib/ebb";
+  std::vector<std::string> attach;  // control sockets of nodes to tune from the start
+  std::string agent = "hill_climb";
+  std::string goal = "balanced";
+  std::string mode = "auto";
+  uint64_t window_ns = kNsPerS;  // length of a measurement window, 100 ms to 1 min
+  std::string log_level = "info";
+};
+
+// Reads the TOML text of a file called `name` on top of `config`. InvalidArgument: every fault, one
+// a line, each as "name:line:column: what is wrong".
+absl::Status ReadConfigText(std::string_view text, const std::string& name, DaemonConfig& config);
+// The same from a file; NotFound or PermissionDenied when it cannot be read.
+absl::Status ReadConfigFile(const std::string& path, DaemonConfig& config);
+
+// The window of a text such as "1s" or "250ms".
+absl::StatusOr<uint64_t> ParseWindowNs(std::string_view text);
+
+// Every fault of a whole configuration, one a line, each naming its key.
+absl::Status CheckConfig(const DaemonConfig& config);
+
+// The configuration as a file that says the same, for --check-config.
+std::string ConfigText(const DaemonConfig& config);
+
+}  // namespace ebb::engine

@@ -1,0 +1,484 @@
+#include "engine/history/history.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/status.h"
+#include "engine/history/change_json.h"
+
+namespace ebb::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+// An event's value: CRC-32C of the rest (4 bytes, little endian), chain hash (32 bytes), JSON text.
+constexpr size_t kCrcBytes = 4;
+constexpr size_t kHashBytes = 32;
+constexpr std::string_view kHeadKey = "history/head";
+constexpr std::string_view kChangeKind = "change.";
+constexpr uint64_t kPointsPerPrune = 3600;
+
+std::string BigEndian(uint64_t value) {
+  std::string bytes(8, '\0');
+  for (int i = 7; i >= 0; --i, value >>= 8)
+    bytes[static_cast<size_t>(i)] = static_cast<char>(value);
+  return bytes;
+}
+
+uint64_t FromBigEndian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (const char c : bytes.substr(0, 8)) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+// Times before 1970 do not occur; they would sort as 1970.
+std::string TimeKey(int64_t wall_ms) {
+  return BigEndian(static_cast<uint64_t>(std::max<int64_t>(0, wall_ms)));
+}
+
+std::string Sha256(std::string_view a, std::string_view b) {
+  std::string hash(kHashBytes, '\0');
+  std::string text(a);
+  text.append(b);
+  unsigned int bytes = 0;
+  const int ok = EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(hash.data()),
+                            &bytes, EVP_sha256(), nullptr);
+  EBB_CHECK(ok == 1 && bytes == kHashBytes);
+  return hash;
+}
+
+std::string CrcOf(std::string_view text) {
+  const uint32_t crc = Crc32c(std::as_bytes(std::span(text.data(), text.size())));
+  std::string bytes(kCrcBytes, '\0');
+  for (size_t i = 0; i < kCrcBytes; ++i) bytes[i] = static_cast<char>(crc >> (8 * i));
+  return bytes;
+}
+
+std::string Hex(std::string_view bytes) {
+  std::string hex;
+  for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return hex;
+}
+
+struct EventParts {
+  std::string_view hash;
+  std::string_view json;
+};
+
+absl::StatusOr<EventParts> SplitEvent(uint64_t sequence, std::string_view value) {
+  if (value.size() < kCrcBytes + kHashBytes ||
+      value.substr(0, kCrcBytes) != CrcOf(value.substr(kCrcBytes))) {
+    return absl::DataLossError(fmt::format("history: event {} is damaged (checksum)", sequence));
+  }
+  return EventParts{value.substr(kCrcBytes, kHashBytes), value.substr(kCrcBytes + kHashBytes)};
+}
+
+std::string IndexPrefix(char index, const std::string& node, const std::string& value) {
+  std::string prefix(1, index);
+  prefix.append(node).push_back('\0');
+  prefix.append(value).push_back('\0');
+  return prefix;
+}
+
+// Every index entry of a change, for its own node and for "all nodes".
+std::vector<std::string> IndexKeys(const Change& change) {
+  std::vector<std::string> keys;
+  const std::string suffix = TimeKey(change.proposed_ms) + BigEndian(change.id);
+  for (const std::string& scope : {change.node, std::string()}) {
+    keys.push_back(IndexPrefix('t', scope, "") + suffix);
+    keys.push_back(IndexPrefix('v', scope, std::string(VerdictWord(change.verdict))) + suffix);
+    keys.push_back(IndexPrefix('a', scope, change.actor) + suffix);
+    for (const env::KnobChange& knob : change.knobs) {
+      keys.push_back(IndexPrefix('k', scope, knob.knob) + suffix);
+    }
+  }
+  return keys;
+}
+
+std::string SeriesPrefix(const std::string& node) { return node + std::string(1, '\0'); }
+
+constexpr size_t kSeriesNumbers = 13;
+using SeriesNumbers = std::array<double, kSeriesNumbers>;
+
+SeriesNumbers NumbersOf(const SeriesPoint& p) {
+  return {p.index,          p.read_p50_us,   p.read_p99_us,   p.write_p50_us, p.write_p99_us,
+          p.read_iops,      p.write_iops,    p.read_mibps,    p.write_mibps,  p.dirty_share,
+          p.read_hit_share, p.destage_mibps, p.throttle_share};
+}
+
+void SetNumbers(const SeriesNumbers& n, SeriesPoint& p) {
+  p.index = n[0];
+  p.read_p50_us = n[1];
+  p.read_p99_us = n[2];
+  p.write_p50_us = n[3];
+  p.write_p99_us = n[4];
+  p.read_iops = n[5];
+  p.write_iops = n[6];
+  p.read_mibps = n[7];
+  p.write_mibps = n[8];
+  p.dirty_share = n[9];
+  p.read_hit_share = n[10];
+  p.destage_mibps = n[11];
+  p.throttle_share = n[12];
+}
+
+std::string PackPoint(const SeriesPoint& point) {
+  std::string bytes(1 + kSeriesNumbers * sizeof(float), '\0');
+  bytes[0] = static_cast<char>((point.on_trial ? 1 : 0) | (point.holdback ? 2 : 0));
+  const SeriesNumbers numbers = NumbersOf(point);
+  for (size_t i = 0; i < kSeriesNumbers; ++i) {
+    const auto number = static_cast<float>(numbers[i]);
+    std::memcpy(bytes.data() + 1 + i * sizeof number, &number, sizeof number);
+  }
+  return bytes;
+}
+
+bool UnpackPoint(std::string_view bytes, SeriesPoint& point) {
+  if (bytes.size() != 1 + kSeriesNumbers * sizeof(float)) return false;
+  point.on_trial = (bytes[0] & 1) != 0;
+  point.holdback = (bytes[0] & 2) != 0;
+  SeriesNumbers numbers;
+  for (size_t i = 0; i < kSeriesNumbers; ++i) {
+    float number = 0;
+    std::memcpy(&number, bytes.data() + 1 + i * sizeof number, sizeof number);
+    numbers[i] = static_cast<double>(number);
+  }
+  SetNumbers(numbers, point);
+  return true;
+}
+
+// Mean of points[first, last), number by number, over those that have it.
+SeriesPoint MeanPoint(const std::vector<SeriesPoint>& points, size_t first, size_t last) {
+  SeriesPoint mean;
+  SeriesNumbers sums{};
+  std::array<size_t, kSeriesNumbers> counts{};
+  for (size_t i = first; i < last; ++i) {
+    const SeriesNumbers numbers = NumbersOf(points[i]);
+    for (size_t k = 0; k < kSeriesNumbers; ++k) {
+      if (std::isnan(numbers[k])) continue;
+      sums[k] += numbers[k];
+      ++counts[k];
+    }
+    mean.on_trial = mean.on_trial || points[i].on_trial;
+    mean.holdback = mean.holdback || points[i].holdback;
+  }
+  for (size_t k = 0; k < kSeriesNumbers; ++k) {
+    sums[k] = counts[k] == 0 ? std::numeric_limits<double>::quiet_NaN()
+                             : sums[k] / static_cast<double>(counts[k]);
+  }
+  SetNumbers(sums, mean);
+  mean.wall_ms = points[last - 1].wall_ms;
+  return mean;
+}
+
+bool Matches(const Change& change, const ChangeQuery& query) {
+  if (query.from_ms && change.proposed_ms < *query.from_ms) return false;
+  if (query.to_ms && change.proposed_ms >= *query.to_ms) return false;
+  if (query.verdict && change.verdict != *query.verdict) return false;
+  if (!change.actor.starts_with(query.actor)) return false;
+  return query.knob.empty() || std::any_of(change.knobs.begin(), change.knobs.end(),
+                                           [&](const auto& k) { return k.knob == query.knob; });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<History>> History::Open(std::unique_ptr<OrderedStore> store,
+                                                       const HistoryConfig& config) {
+  std::unique_ptr<History> history(new History(std::move(store), config));
+  EBB_RETURN_IF_ERROR(history->ReadHead());
+  return history;
+}
+
+absl::Status History::ReadHead() {
+  head_.hash.assign(kHashBytes, '\0');
+  EBB_ASSIGN_OR_RETURN(const std::optional<std::string> bytes,
+                       store_->Get(Table::kDocuments, kHeadKey));
+  uint64_t last_event = 0;
+  std::string last_hash = head_.hash;
+  absl::Status damage;
+  EBB_RETURN_IF_ERROR(store_->Scan(Table::kEvents, BigEndian(0), BigEndian(UINT64_MAX), true,
+                                   [&](std::string_view key, std::string_view value) {
+                                     last_event = FromBigEndian(key);
+                                     const auto parts = SplitEvent(last_event, value);
+                                     if (parts.ok()) last_hash = parts->hash;
+                                     damage = parts.status();
+                                     return false;
+                                   }));
+  EBB_RETURN_IF_ERROR(damage);
+  if (bytes && bytes->size() == 16 + kHashBytes) {
+    head_.sequence = FromBigEndian(*bytes);
+    head_.last_change_id = FromBigEndian(std::string_view(*bytes).substr(8));
+    head_.hash = bytes->substr(16);
+  } else if (bytes) {
+    return absl::DataLossError("history: the head of the chain is damaged");
+  }
+  if (head_.sequence != last_event || head_.hash != last_hash) {
+    return absl::DataLossError(fmt::format(
+        "history: the head names event {}, the last event present is {}: events were removed or "
+        "altered",
+        head_.sequence, last_event));
+  }
+  return absl::OkStatus();
+}
+
+void History::AddEvent(const EventDraft& draft, std::string_view data, Head& head,
+                       std::vector<StoreEdit>& batch) const {
+  ++head.sequence;
+  Json json{{"sequence", head.sequence},
+            {"wall_ms", draft.wall_ms},
+            {"node", draft.node},
+            {"kind", draft.kind},
+            {"text", draft.text}};
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!data.empty()) {
+    text.pop_back();
+    text.append(",\"data\":").append(data).push_back('}');
+  }
+  head.hash = Sha256(head.hash, text);
+  const std::string body = head.hash + text;
+  batch.push_back({Table::kEvents, BigEndian(head.sequence), CrcOf(body) + body});
+}
+
+absl::Status History::AddChange(const HistoryWrite& write, Change& change, Head& head,
+                                std::vector<StoreEdit>& batch) {
+  if (change.id == 0) {
+    change.id = ++head.last_change_id;
+  } else {
+    EBB_ASSIGN_OR_RETURN(const Change before, GetChange(change.id));
+    if (before.verdict != change.verdict) {
+      for (std::string& key : IndexKeys(before)) {
+        if (key.front() == 'v') {
+          batch.push_back({Table::kChangeIndex, std::move(key), std::nullopt});
+        }
+      }
+    }
+  }
+  for (std::string& key : IndexKeys(change)) {
+    batch.push_back({Table::kChangeIndex, std::move(key), std::string()});
+  }
+  AddEvent({write.wall_ms, change.node, std::string(kChangeKind) + write.change_event,
+            change.steps.empty() ? change.reason : change.steps.back().text},
+           ChangeToJson(change), head, batch);
+  batch.push_back({Table::kChanges, BigEndian(change.id), BigEndian(head.sequence)});
+  return absl::OkStatus();
+}
+
+absl::Status History::Write(const HistoryWrite& write) {
+  const std::lock_guard lock(write_mutex_);
+  Head head = head_;
+  std::vector<StoreEdit> batch;
+  for (const EventDraft& draft : write.events) AddEvent(draft, draft.data, head, batch);
+  // The caller's object changes only when the write succeeds.
+  std::optional<Change> change;
+  if (write.change != nullptr) {
+    change = *write.change;
+    EBB_RETURN_IF_ERROR(AddChange(write, *change, head, batch));
+  }
+  for (const auto& [key, value] : write.documents) {
+    batch.push_back({Table::kDocuments, "doc/" + key, value});
+  }
+  batch.push_back({Table::kDocuments, std::string(kHeadKey),
+                   BigEndian(head.sequence) + BigEndian(head.last_change_id) + head.hash});
+  EBB_RETURN_IF_ERROR(store_->Write(batch, write.sync));
+  head_ = std::move(head);
+  if (change) write.change->id = change->id;
+  return absl::OkStatus();
+}
+
+absl::Status History::AppendPoint(const std::string& node, const SeriesPoint& point) {
+  const std::string prefix = SeriesPrefix(node);
+  EBB_RETURN_IF_ERROR(store_->Write(
+      {{Table::kSeries, prefix + TimeKey(point.wall_ms), PackPoint(point)}}, /*sync=*/false));
+  const std::lock_guard lock(write_mutex_);
+  if (++points_since_prune_ < kPointsPerPrune) return absl::OkStatus();
+  points_since_prune_ = 0;
+  return store_->DeleteRange(Table::kSeries, prefix + TimeKey(0),
+                             prefix + TimeKey(point.wall_ms - config_.series_keep_ms));
+}
+
+absl::StatusOr<Change> History::ReadChange(std::string_view pointer) {
+  EBB_ASSIGN_OR_RETURN(const std::optional<std::string> value,
+                       store_->Get(Table::kEvents, pointer));
+  const uint64_t sequence = FromBigEndian(pointer);
+  if (!value) return absl::DataLossError(fmt::format("history: event {} is missing", sequence));
+  EBB_ASSIGN_OR_RETURN(const EventParts parts, SplitEvent(sequence, *value));
+  constexpr std::string_view kData = ",\"data\":";
+  const size_t data = parts.json.find(kData);
+  if (data == std::string_view::npos) {
+    return absl::DataLossError(fmt::format("history: event {} holds no change", sequence));
+  }
+  return ChangeFromJson(
+      parts.json.substr(data + kData.size(), parts.json.size() - data - kData.size() - 1));
+}
+
+absl::StatusOr<Change> History::GetChange(uint64_t id) {
+  EBB_ASSIGN_OR_RETURN(const std::optional<std::string> pointer,
+                       store_->Get(Table::kChanges, BigEndian(id)));
+  if (!pointer) return absl::NotFoundError(fmt::format("there is no change {}", id));
+  return ReadChange(*pointer);
+}
+
+absl::StatusOr<std::vector<Change>> History::Changes(const std::string& node,
+                                                     const ChangeQuery& query) {
+  // The narrowest index that fits; the other conditions are checked on the change itself.
+  std::string prefix = IndexPrefix('t', node, "");
+  if (!query.knob.empty()) {
+    prefix = IndexPrefix('k', node, query.knob);
+  } else if (query.verdict) {
+    prefix = IndexPrefix('v', node, std::string(VerdictWord(*query.verdict)));
+  }
+  const std::string from = prefix + TimeKey(query.from_ms.value_or(0));
+  std::string to = prefix + (query.to_ms ? TimeKey(*query.to_ms) : std::string(16, '\xff'));
+  if (query.before_id) {
+    absl::StatusOr<Change> before = GetChange(*query.before_id);
+    if (!before.ok()) return before.status();
+    to = std::min(to, prefix + TimeKey(before->proposed_ms) + BigEndian(before->id));
+  }
+  std::vector<Change> changes;
+  absl::Status fault;
+  EBB_RETURN_IF_ERROR(store_->Scan(Table::kChangeIndex, from, to, /*descending=*/true,
+                                   [&](std::string_view key, std::string_view /*value*/) {
+                                     absl::StatusOr<Change> change =
+                                         GetChange(FromBigEndian(key.substr(key.size() - 8)));
+                                     fault = change.status();
+                                     if (!fault.ok()) return false;
+                                     if (Matches(*change, query))
+                                       changes.push_back(*std::move(change));
+                                     return changes.size() < query.limit;
+                                   }));
+  EBB_RETURN_IF_ERROR(fault);
+  return changes;
+}
+
+absl::StatusOr<std::vector<SeriesPoint>> History::Series(const std::string& node, int64_t from_ms,
+                                                         int64_t to_ms, size_t max_points) {
+  const std::string prefix = SeriesPrefix(node);
+  std::vector<SeriesPoint> points;
+  EBB_RETURN_IF_ERROR(store_->Scan(
+      Table::kSeries, prefix + TimeKey(from_ms), prefix + TimeKey(to_ms), /*descending=*/false,
+      [&](std::string_view key, std::string_view value) {
+        SeriesPoint point;
+        point.wall_ms = static_cast<int64_t>(FromBigEndian(key.substr(key.size() - 8)));
+        if (UnpackPoint(value, point)) points.push_back(point);
+        return true;
+      }));
+  if (max_points == 0 || points.size() <= max_points) return points;
+  const size_t bucket = (points.size() + max_points - 1) / max_points;
+  std::vector<SeriesPoint> means;
+  for (size_t first = 0; first < points.size(); first += bucket) {
+    means.push_back(MeanPoint(points, first, std::min(points.size(), first + bucket)));
+  }
+  return means;
+}
+
+absl::StatusOr<std::optional<std::string>> History::Document(const std::string& key) {
+  return store_->Get(Table::kDocuments, "doc/" + key);
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> History::Documents(
+    const std::string& prefix) {
+  const std::string from = "doc/" + prefix;
+  std::vector<std::pair<std::string, std::string>> found;
+  EBB_RETURN_IF_ERROR(store_->Scan(Table::kDocuments, from, from + "\xff", /*descending=*/false,
+                                   [&](std::string_view key, std::string_view value) {
+                                     found.emplace_back(key.substr(4), value);
+                                     return true;
+                                   }));
+  return found;
+}
+
+absl::Status History::Events(uint64_t after,
+                             const std::function<bool(const HistoryEvent&)>& visit) {
+  absl::Status fault;
+  EBB_RETURN_IF_ERROR(
+      store_->Scan(Table::kEvents, BigEndian(after + 1), BigEndian(UINT64_MAX),
+                   /*descending=*/false, [&](std::string_view key, std::string_view value) {
+                     const uint64_t sequence = FromBigEndian(key);
+                     const auto parts = SplitEvent(sequence, value);
+                     fault = parts.status();
+                     return parts.ok() && visit({sequence, std::string(parts->json)});
+                   }));
+  return fault;
+}
+
+absl::StatusOr<VerifyReport> History::Verify() {
+  const std::lock_guard lock(write_mutex_);
+  VerifyReport report;
+  std::string hash(kHashBytes, '\0');
+  std::unordered_map<uint64_t, uint64_t> newest_event;  // of each change
+  absl::Status fault;
+  EBB_RETURN_IF_ERROR(store_->Scan(
+      Table::kEvents, BigEndian(0), BigEndian(UINT64_MAX), /*descending=*/false,
+      [&](std::string_view key, std::string_view value) {
+        const uint64_t sequence = FromBigEndian(key);
+        if (sequence != report.events + 1) {
+          fault =
+              absl::DataLossError(fmt::format("history: event {} is missing", report.events + 1));
+          return false;
+        }
+        const auto parts = SplitEvent(sequence, value);
+        fault = parts.status();
+        if (!fault.ok()) return false;
+        hash = Sha256(hash, parts->json);
+        if (hash != parts->hash) {
+          fault = absl::DataLossError(
+              fmt::format("history: event {} or one before it was altered", sequence));
+          return false;
+        }
+        const Json json = Json::parse(parts->json, nullptr, /*allow_exceptions=*/false);
+        if (json.is_object() && json.value("kind", "").starts_with(kChangeKind) &&
+            json.contains("data") && json["data"].is_object()) {
+          newest_event[json["data"].value("id", uint64_t{0})] = sequence;
+        }
+        ++report.events;
+        return true;
+      }));
+  EBB_RETURN_IF_ERROR(fault);
+  if (report.events != head_.sequence || hash != head_.hash) {
+    return absl::DataLossError(fmt::format("history: {} events present, the head names {}",
+                                           report.events, head_.sequence));
+  }
+  EBB_RETURN_IF_ERROR(
+      store_->Scan(Table::kChanges, BigEndian(0), BigEndian(UINT64_MAX), /*descending=*/false,
+                   [&](std::string_view key, std::string_view value) {
+                     const uint64_t id = FromBigEndian(key);
+                     const auto found = newest_event.find(id);
+                     if (found == newest_event.end() || found->second != FromBigEndian(value)) {
+                       fault = absl::DataLossError(
+                           fmt::format("history: change {} does not show its newest state", id));
+                       return false;
+                     }
+                     ++report.changes;
+                     return true;
+                   }));
+  EBB_RETURN_IF_ERROR(fault);
+  if (report.changes != newest_event.size()) {
+    return absl::DataLossError("history: a change is missing from the table of changes");
+  }
+  report.head_hash = Hex(hash);
+  return report;
+}
+
+std::unique_ptr<History> MakeMemoryHistory() {
+  absl::StatusOr<std::unique_ptr<History>> history = History::Open(MakeMemoryStore(), {});
+  EBB_CHECK(history.ok());
+  return *std::move(history);
+}
+
+absl::StatusOr<std::unique_ptr<History>> OpenHistory(const std::string& directory,
+                                                     const HistoryConfig& config) {
+  EBB_ASSIGN_OR_RETURN(std::unique_ptr<OrderedStore> store, OpenRocksStore(directory));
+  return History::Open(std::move(store), config);
+}
+
+}  // namespace ebb::engine

@@ -1,0 +1,179 @@
+#include <string>
+
+#include "base/trace/trace_reader.h"
+#include "base/trace/trace_summary.h"
+#include "base/trace/trace_writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/trace/trace_test_util.h"
+
+namespace ebb::trace {
+namespace {
+
+using testing::HasSubstr;
+
+const TraceHeader kHeader{
+    .volume_bytes = 1 << 30, .recorded_wall_ms = 1'700'000'000'000, .note = "a sample"};
+
+TEST(TraceFileTest, ReadsBackWhatWasWritten) {
+  const ScratchFolder folder;
+  const std::vector<TraceRecord> records = SampleRecords(20'000, 1);  // several chunks
+
+  WriteTrace(folder.File("a"), kHeader, records);
+
+  auto reader = TraceReader::Open(folder.File("a"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->header(), kHeader);
+  const ReadBack back = ReadTrace(folder.File("a"));
+  EXPECT_TRUE(back.status.ok()) << back.status;
+  EXPECT_EQ(back.records, records);
+}
+
+TEST(TraceFileTest, AnEmptyTraceIsWhole) {
+  const ScratchFolder folder;
+
+  WriteTrace(folder.File("a"), kHeader, {});
+
+  const ReadBack back = ReadTrace(folder.File("a"));
+  EXPECT_TRUE(back.status.ok()) << back.status;
+  EXPECT_TRUE(back.records.empty());
+}
+
+// Goal: no flipped byte anywhere in a file goes unnoticed, and only whole records come out.
+TEST(TraceFileTest, EveryDamagedByteIsDetected) {
+  const ScratchFolder folder;
+  const std::vector<TraceRecord> records = SampleRecords(12, 2);
+  WriteTrace(folder.File("a"), kHeader, records);
+  const std::string good = ReadFile(folder.File("a"));
+  Rng rng(3);
+
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ static_cast<char>(1 + rng.Below(255)));
+    WriteFile(folder.File("b"), bad);
+
+    const ReadBack back = ReadTrace(folder.File("b"));
+
+    ASSERT_FALSE(back.status.ok()) << "byte " << at;
+    ASSERT_THAT(back.status.message(), HasSubstr(folder.File("b")));
+    ASSERT_TRUE(back.records.empty() || back.records == records) << "byte " << at;
+  }
+}
+
+TEST(TraceFileTest, EveryTruncationIsDetected) {
+  const ScratchFolder folder;
+  WriteTrace(folder.File("a"), kHeader, SampleRecords(12, 4));
+  const std::string good = ReadFile(folder.File("a"));
+
+  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
+    WriteFile(folder.File("b"), good.substr(0, bytes));
+    ASSERT_FALSE(ReadTrace(folder.File("b")).status.ok()) << bytes;
+  }
+}
+
+TEST(TraceFileTest, TheChunkIsNamedAndThoseBeforeItAreUsable) {
+  const ScratchFolder folder;
+  const std::vector<TraceRecord> records = SampleRecords(20'000, 5);
+  WriteTrace(folder.File("a"), kHeader, records);
+  std::string bytes = ReadFile(folder.File("a"));
+
+  WriteFile(folder.File("cut"), bytes.substr(0, bytes.size() - 100));
+  bytes[bytes.size() - 100] ^= 1;
+  WriteFile(folder.File("bad"), bytes);
+
+  const ReadBack cut = ReadTrace(folder.File("cut"));
+  const ReadBack bad = ReadTrace(folder.File("bad"));
+  EXPECT_THAT(cut.status.message(), HasSubstr("truncated: it ends in or before chunk 2"));
+  EXPECT_THAT(bad.status.message(), HasSubstr("damaged at chunk 2: wrong checksum"));
+  EXPECT_EQ(cut.records.size(), 2 * 8192U);
+  EXPECT_EQ(bad.records.size(), 2 * 8192U);
+}
+
+TEST(TraceFileTest, AFileThatWasNeverClosedIsTruncated) {
+  const ScratchFolder folder;
+  auto writer = TraceWriter::Create(folder.File("a"), kHeader);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Append({.op = TraceOp::kFlush}).ok());
+  writer->reset();
+
+  EXPECT_THAT(ReadTrace(folder.File("a")).status.message(), HasSubstr("truncated"));
+}
+
+TEST(TraceFileTest, DataAfterTheEndAreRefused) {
+  const ScratchFolder folder;
+  WriteTrace(folder.File("a"), kHeader, SampleRecords(10, 6));
+  WriteFile(folder.File("a"), ReadFile(folder.File("a")) + "x");
+
+  EXPECT_THAT(ReadTrace(folder.File("a")).status.message(), HasSubstr("data follow the end mark"));
+}
+
+TEST(TraceFileTest, OtherFilesAreRefused) {
+  const ScratchFolder folder;
+  WriteFile(folder.File("text"), std::string(1000, 'x'));
+  WriteFile(folder.File("empty"), "");
+
+  EXPECT_THAT(ReadTrace(folder.File("text")).status.message(), HasSubstr("not an Ebb trace"));
+  EXPECT_THAT(ReadTrace(folder.File("empty")).status.message(), HasSubstr("not an Ebb trace"));
+  EXPECT_EQ(ReadTrace(folder.File("none")).status.code(), absl::StatusCode::kNotFound);
+}
+
+TEST(TraceFileTest, WriterRefusesImpossibleRecords) {
+  const ScratchFolder folder;
+  auto writer = TraceWriter::Create(folder.File("a"), kHeader);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Append({.time_ns = 100, .op = TraceOp::kFlush}).ok());
+
+  EXPECT_FALSE((*writer)->Append({.time_ns = 99, .op = TraceOp::kFlush}).ok());
+  EXPECT_FALSE((*writer)->Append({.time_ns = 100, .op = TraceOp::kWrite, .bytes = 4096}).ok());
+  EXPECT_FALSE((*writer)->Append({.time_ns = 100, .offset = ~uint64_t{0}, .bytes = 4096}).ok());
+  EXPECT_FALSE((*writer)->Append({.time_ns = 100, .bytes = 65 << 20}).ok());
+  EXPECT_EQ((*writer)->record_count(), 1U);
+}
+
+TEST(TraceFileTest, WriterReportsAFullDisk) {
+  auto writer = TraceWriter::Create("/dev/full", kHeader);
+
+  EXPECT_EQ(writer.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(TraceFileTest, SummaryCounts) {
+  const ScratchFolder folder;
+  WriteTrace(folder.File("a"), kHeader,
+             {{.time_ns = 0,
+               .op = TraceOp::kWrite,
+               .fua = true,
+               .offset = 4096,
+               .bytes = 8192,
+               .compressed_per_mille = 500,
+               .fingerprints = {77, 77}},
+              {.time_ns = 10, .op = TraceOp::kRead, .offset = 0, .bytes = 4096},
+              {.time_ns = 20, .op = TraceOp::kFlush},
+              {.time_ns = 30,
+               .op = TraceOp::kWrite,
+               .offset = 4096,
+               .bytes = 4096,
+               .compressed_per_mille = 0,
+               .fingerprints = {0}},
+              {.time_ns = 40, .op = TraceOp::kTrim, .offset = 0, .bytes = 1 << 20},
+              {.time_ns = 50, .op = TraceOp::kWriteZeroes, .offset = 0, .bytes = 4096}});
+  auto reader = TraceReader::Open(folder.File("a"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+
+  const auto summary = Summarize(**reader);
+
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->requests(), 6U);
+  EXPECT_DOUBLE_EQ(summary->ReadShare(), 1.0 / 3);
+  EXPECT_EQ(summary->fua_requests, 1U);
+  EXPECT_EQ(summary->span_ns, 50U);
+  EXPECT_EQ(summary->needed_bytes, 1U << 20);
+  EXPECT_EQ(summary->written_blocks, 3U);
+  EXPECT_EQ(summary->touched_blocks, 2U);
+  EXPECT_EQ(summary->duplicate_blocks, 1U);
+  EXPECT_EQ(summary->zero_blocks, 1U);
+  EXPECT_NEAR(summary->compressed_share, 4096.0 / 12288, 1e-9);
+  EXPECT_THAT(summary->ToText(), HasSubstr("33.3 % duplicate content"));
+}
+
+}  // namespace
+}  // namespace ebb::trace

@@ -1,0 +1,90 @@
+#include "engine/daemon/daemon_config.h"
+
+#include <algorithm>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ebb::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Fault(std::string_view text) {
+  DaemonConfig config;
+  return std::string(ReadConfigText(text, "ebb.toml", config).message());
+}
+
+TEST(DaemonConfigTest, DefaultsHaveNoFault) {
+  EXPECT_TRUE(CheckConfig(DaemonConfig()).ok()) << CheckConfig(DaemonConfig());
+}
+
+TEST(DaemonConfigTest, ReadsEveryKey) {
+  DaemonConfig config;
+  const absl::Status status = ReadConfigText(R"(
+listen = "unix:/run/ebb/api.sock"
+state_dir = "/tmp/state"
+attach = ["/run/ebb/a.sock", "/run/ebb/b.sock"]
+agent = "random"
+goal = "write"
+mode = "observe"
+window = "250ms"
+log_level = "debug"
+)",
+                                             "ebb.toml", config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.listen, "unix:/run/ebb/api.sock");
+  EXPECT_EQ(config.attach.size(), 2U);
+  EXPECT_EQ(config.agent, "random");
+  EXPECT_EQ(config.goal, "write");
+  EXPECT_EQ(config.mode, "observe");
+  EXPECT_EQ(config.window_ns, 250 * kNsPerMs);
+}
+
+TEST(DaemonConfigTest, WhatItPrintsSaysTheSame) {
+  DaemonConfig config;
+  config.attach = {"/a \"b\"", "/c"};
+  config.goal = "read";
+  config.window_ns = 250 * kNsPerMs;
+
+  DaemonConfig again;
+  const absl::Status status = ReadConfigText(ConfigText(config), "printed", again);
+
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ConfigText(again), ConfigText(config));
+  EXPECT_EQ(again.attach, config.attach);
+}
+
+TEST(DaemonConfigTest, NamesLineAndColumnOfEveryFault) {
+  const std::string fault = Fault(
+      "listen = \"0.0.0.0:80\"\n"
+      "gaol = \"read\"\n"
+      "goal = \"raed\"\n"
+      "window = \"1h\"\n"
+      "  agent = 3\n"
+      "attach = [\"/a\", 4]\n");
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:1:10: refusing to listen on '0.0.0.0:80'"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:2:1: there is no key 'gaol'; did you mean 'goal'?"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:3:8: goal: 'raed' must be one of read, write, balanced; "
+                               "did you mean 'read'?"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:4:10: window: '1h' must be from 100 ms to 1 min 0 s"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:5:11: agent must be a text in quotes"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:6:17: each socket of attach must be a text"));
+  EXPECT_EQ(std::count(fault.begin(), fault.end(), '\n'), 5);
+}
+
+TEST(DaemonConfigTest, BrokenTomlIsOneFault) {
+  EXPECT_THAT(Fault("goal = \"read\nmode = 1"), HasSubstr("ebb.toml:1:"));
+  EXPECT_THAT(Fault("[goal\n"), HasSubstr("ebb.toml:1:"));
+}
+
+TEST(DaemonConfigTest, AMissingFileIsNotFound) {
+  DaemonConfig config;
+  const absl::Status status = ReadConfigFile("/nonexistent/ebb.toml", config);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/ebb.toml"));
+}
+
+}  // namespace
+}  // namespace ebb::engine
