@@ -39,6 +39,16 @@ std::string EffectText(const Effect& effect) {
                      Percent(effect.low), Percent(effect.high));
 }
 
+TrialConfig ForSettleTime(TrialConfig config, uint32_t settle_windows) {
+  config.settle_windows = std::max(1U, settle_windows);
+  if (settle_windows > 2) {
+    config.leg_windows = settle_windows > 5 ? 4 : 3;
+    config.pairs_min = 2;
+    config.pairs_max = settle_windows > 5 ? 3 : 4;
+  }
+  return config;
+}
+
 double SmallestProvableGain(double noise_sd) { return std::expm1(1.5 * noise_sd); }
 
 TrialProtocol::TrialProtocol(const TrialConfig& config, std::vector<LogSample> before)
@@ -66,25 +76,30 @@ TrialStep TrialProtocol::Next(const TrialWindow& window) {
   EBB_CHECK(phase_ != TrialPhase::kDecided);
   EBB_CHECK(window.window > samples_.back().window);
   ++verdict_.windows_used;
-  const bool usable = window.usable && window.candidate == run_candidate_;
-  if (!usable) {
-    if (++void_windows_ > config_.void_windows_max) {
-      Decide(Verdict::kVoid,
-             fmt::format("{} windows of this trial could not be used", void_windows_));
-    }
-  } else if (CatastropheStruck(window)) {
+  const bool usable =
+      window.usable && window.candidate == run_candidate_ && (!window.mixture || settle_left_ > 0);
+  if (usable && CatastropheStruck(window)) {
     Decide(Verdict::kRevert,
            fmt::format("two windows in a row were at least {:.0f} % below the incumbent",
                        Percent(config_.catastrophe_drop)));
   } else if (settle_left_ > 0) {
-    --settle_left_;
-    if (settle_left_ == 0) {
+    // Settling is a matter of time: a window that shows nothing counts as well.
+    if (--settle_left_ == 0) {
       phase_ = confirming_ ? TrialPhase::kConfirming : TrialPhase::kScreening;
     }
-  } else {
+  } else if (usable) {
     Measure(window);
+  } else {
+    CountUnusable(window.idle);
   }
   return {run_candidate_ && phase_ != TrialPhase::kDecided, phase_ == TrialPhase::kDecided};
+}
+
+void TrialProtocol::CountUnusable(bool idle) {
+  uint32_t& count = idle ? idle_windows_ : void_windows_;
+  if (++count <= (idle ? config_.idle_windows_max : config_.void_windows_max)) return;
+  Decide(Verdict::kVoid, fmt::format("{} windows of this trial {}", count,
+                                     idle ? "were idle" : "could not be used"));
 }
 
 bool TrialProtocol::CatastropheStruck(const TrialWindow& window) {

@@ -24,16 +24,17 @@
 namespace ebb::engine {
 
 struct TrialConfig {
-  uint32_t settle_windows = 1;    // dropped after every change of setting; at least 1
-  uint32_t screen_windows = 6;    // measured windows before the first look at futility
-  uint32_t leg_windows = 2;       // measured windows in a leg of a pair
-  uint32_t pairs_min = 3;         // before a keep
-  uint32_t pairs_max = 6;         // then inconclusive
-  uint32_t void_windows_max = 5;  // unusable windows before the trial is void
-  double keep_false_rate = 0.02;  // per trial, of the sequential test
-  double harm_false_rate = 0.05;  // a false revert costs a candidate, never the node
-  double useful_effect = 0.01;    // relative; a smaller gain is not worth a change
-  double prior_effect_sd = 0.10;  // of the log effect, for the mixture
+  uint32_t settle_windows = 1;     // dropped after every change of setting; at least 1
+  uint32_t screen_windows = 6;     // measured windows before the first look at futility
+  uint32_t leg_windows = 2;        // measured windows in a leg of a pair
+  uint32_t pairs_min = 3;          // before a keep
+  uint32_t pairs_max = 6;          // then inconclusive
+  uint32_t void_windows_max = 5;   // unusable windows before the trial is void
+  uint32_t idle_windows_max = 60;  // likewise, of idle ones
+  double keep_false_rate = 0.02;   // per trial, of the sequential test
+  double harm_false_rate = 0.05;   // a false revert costs a candidate, never the node
+  double useful_effect = 0.01;     // relative; a smaller gain is not worth a change
+  double prior_effect_sd = 0.10;   // of the log effect, for the mixture
   // Two windows in a row this far below the incumbent (relative, and in noise deviations) end the
   // trial at once; settling windows count here.
   double catastrophe_drop = 0.30;
@@ -46,9 +47,13 @@ enum class TrialPhase : uint8_t { kSettling, kScreening, kConfirming, kDecided }
 
 struct TrialWindow {
   int64_t window = 0;      // number of the window, ascending; unusable ones have numbers too
-  bool candidate = false;  // the setting that ran during the whole window
-  bool usable = false;     // false: idle, void, a mixture of settings, index unknown
+  bool candidate = false;  // the setting that ran
+  bool usable = false;     // false: void, index unknown
   double log_index = 0;
+  // The setting changed inside the window: fit for settling, not for measuring.
+  bool mixture = false;
+  // Not usable because the clients asked for nothing: no fault, but no news either.
+  bool idle = false;
 };
 
 // What a trial found. Effects are relative changes of the index (+0.10 = 10 % better).
@@ -87,6 +92,7 @@ class TrialProtocol {
   std::string Progress() const;
 
  private:
+  void CountUnusable(bool idle);
   bool CatastropheStruck(const TrialWindow& window);
   void Measure(const TrialWindow& window);
   void JudgeScreening();
@@ -112,8 +118,13 @@ class TrialProtocol {
   uint32_t candidate_measured_ = 0;
   uint32_t pairs_done_ = 0;
   uint32_t void_windows_ = 0;
+  uint32_t idle_windows_ = 0;
   uint32_t catastrophe_strikes_ = 0;
 };
+
+// `config` for a trial whose knobs need `settle_windows`: slow knobs get longer legs and fewer
+// pairs, because every change of the setting costs that many windows.
+TrialConfig ForSettleTime(TrialConfig config, uint32_t settle_windows);
 
 std::string_view TrialPhaseWord(TrialPhase phase);
 // "+4.1 % (95 % interval -1.0 to +9.4 %)".

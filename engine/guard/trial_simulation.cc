@@ -60,7 +60,12 @@ TrialOutcome SimulateTrial(const TrialScenario& scenario, const TrialConfig& con
   bool candidate = true;
   for (; window < kWindowsLimit; ++window) {
     const double log_index = noise.Next() + (candidate ? true_log_effect : 0);
-    const TrialStep step = protocol.Next({window, candidate, true, log_index});
+    TrialWindow next;
+    next.window = window;
+    next.candidate = candidate;
+    next.usable = true;
+    next.log_index = log_index;
+    const TrialStep step = protocol.Next(next);
     if (step.decided) break;
     candidate = step.run_candidate;
   }

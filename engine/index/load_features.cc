@@ -35,7 +35,7 @@ LoadFeatures FeaturesOf(const env::WorkloadDescriptor& descriptor) {
 }
 
 bool HasLoad(const env::WorkloadDescriptor& descriptor) {
-  return descriptor.offered_ops_per_s >= 1;
+  return descriptor.offered_ops_per_s >= 1 || descriptor.mean_in_flight >= 0.01;
 }
 
 std::string_view LoadFeatureWord(size_t feature) { return kWords[feature]; }

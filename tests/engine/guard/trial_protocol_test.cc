@@ -15,6 +15,22 @@ std::vector<LogSample> Before(Rng& rng, int windows = 30) {
   return samples;
 }
 
+TrialWindow Usable(int64_t window, bool candidate, double log_index) {
+  TrialWindow made;
+  made.window = window;
+  made.candidate = candidate;
+  made.usable = true;
+  made.log_index = log_index;
+  return made;
+}
+
+TrialWindow Unusable(int64_t window) {
+  TrialWindow made;
+  made.window = window;
+  made.candidate = true;
+  return made;
+}
+
 TEST(TrialProtocolTest, SettlesThenScreensThenConfirmsInPairs) {
   Rng rng(1);
   TrialProtocol protocol(TrialConfig{}, Before(rng));
@@ -23,7 +39,7 @@ TEST(TrialProtocolTest, SettlesThenScreensThenConfirmsInPairs) {
   for (int64_t window = 30; window < 200; ++window) {
     candidate_ran.push_back(candidate);
     const double log_index = (candidate ? 0.2 : 0.0) + 0.02 * rng.Normal();
-    const TrialStep step = protocol.Next({window, candidate, true, log_index});
+    const TrialStep step = protocol.Next(Usable(window, candidate, log_index));
     if (step.decided) break;
     candidate = step.run_candidate;
   }
@@ -46,8 +62,8 @@ TEST(TrialProtocolTest, TwoDisastrousWindowsEndItEvenWhileSettling) {
   config.settle_windows = 10;
   TrialProtocol protocol(config, Before(rng));
 
-  EXPECT_FALSE(protocol.Next({30, true, true, -0.7}).decided);
-  const TrialStep step = protocol.Next({31, true, true, -0.7});
+  EXPECT_FALSE(protocol.Next(Usable(30, true, -0.7)).decided);
+  const TrialStep step = protocol.Next(Usable(31, true, -0.7));
 
   EXPECT_TRUE(step.decided);
   EXPECT_FALSE(step.run_candidate);
@@ -58,9 +74,9 @@ TEST(TrialProtocolTest, OneDisastrousWindowIsForgiven) {
   Rng rng(3);
   TrialProtocol protocol(TrialConfig{}, Before(rng));
 
-  EXPECT_FALSE(protocol.Next({30, true, true, -0.7}).decided);
-  EXPECT_FALSE(protocol.Next({31, true, true, 0.0}).decided);
-  EXPECT_FALSE(protocol.Next({32, true, true, -0.0}).decided);
+  EXPECT_FALSE(protocol.Next(Usable(30, true, -0.7)).decided);
+  EXPECT_FALSE(protocol.Next(Usable(31, true, 0.0)).decided);
+  EXPECT_FALSE(protocol.Next(Usable(32, true, 0.0)).decided);
 }
 
 TEST(TrialProtocolTest, BlindWindowsMakeItVoid) {
@@ -69,10 +85,40 @@ TEST(TrialProtocolTest, BlindWindowsMakeItVoid) {
   TrialProtocol protocol(config, Before(rng));
   TrialStep step;
   int64_t window = 30;
-  while (!step.decided) step = protocol.Next({window++, true, false, 0});
+  while (!step.decided) step = protocol.Next(Unusable(window++));
 
   EXPECT_EQ(protocol.verdict().verdict, Verdict::kVoid);
-  EXPECT_EQ(window - 30, config.void_windows_max + 1);
+  EXPECT_EQ(window - 30, config.settle_windows + config.void_windows_max + 1);
+}
+
+TEST(TrialProtocolTest, IdleWindowsAreForgivenLonger) {
+  Rng rng(7);
+  TrialConfig config;
+  TrialProtocol protocol(config, Before(rng));
+  TrialStep step;
+  int64_t window = 30;
+  while (!step.decided) {
+    TrialWindow idle = Unusable(window++);
+    idle.idle = true;
+    step = protocol.Next(idle);
+  }
+
+  EXPECT_EQ(protocol.verdict().verdict, Verdict::kVoid);
+  EXPECT_EQ(window - 30, config.settle_windows + config.idle_windows_max + 1);
+}
+
+TEST(TrialProtocolTest, AWindowWithBothSettingsOnlySettles) {
+  Rng rng(8);
+  TrialProtocol protocol(TrialConfig{}, Before(rng));
+  TrialWindow mixed = Usable(30, true, 0);
+  mixed.mixture = true;
+
+  protocol.Next(mixed);
+  EXPECT_EQ(protocol.phase(), TrialPhase::kScreening);
+  mixed.window = 31;
+  protocol.Next(mixed);
+
+  EXPECT_FALSE(protocol.verdict().effect.has_value());
 }
 
 TEST(TrialProtocolTest, AbortIsVoidAndTripIsRevert) {
@@ -97,7 +143,7 @@ TEST(TrialProtocolTest, SkippedScreeningStartsWithPairs) {
   uint32_t windows = 0;
   for (int64_t window = 30; window < 200; ++window, ++windows) {
     const TrialStep step =
-        protocol.Next({window, candidate, true, (candidate ? 0.2 : 0.0) + 0.02 * rng.Normal()});
+        protocol.Next(Usable(window, candidate, (candidate ? 0.2 : 0.0) + 0.02 * rng.Normal()));
     if (step.decided) break;
     candidate = step.run_candidate;
   }
@@ -132,8 +178,11 @@ TEST(TrialProtocolTest, HoldsItsPromisesOnRandomWindows) {
     for (uint32_t i = 0; i <= cap && !step.decided; ++i) {
       window += rng.Chance(0.02) ? 5 : 1;
       const double wild = rng.Chance(0.02) ? 2 * rng.Normal() : 0;
-      step = protocol.Next({window, candidate, !rng.Chance(void_share),
-                            (candidate ? effect : 0) + 0.05 * rng.Normal() + wild});
+      TrialWindow next =
+          Usable(window, candidate, (candidate ? effect : 0) + 0.05 * rng.Normal() + wild);
+      next.usable = !rng.Chance(void_share);
+      next.mixture = rng.Chance(void_share);
+      step = protocol.Next(next);
       if (step.run_candidate != candidate) ++changes;
       candidate = step.run_candidate;
     }
