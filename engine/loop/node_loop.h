@@ -1,0 +1,225 @@
+// NodeLoop tunes one node: it watches, proposes, tries, decides and writes down why.
+//
+//   disconnected -> learning baseline -> observing / proposing -> trial -> commit or revert
+//                                                  ^                          |
+//                                                  +------ converged <--------+
+//
+// One thread calls RunOneWindow again and again (Start does that); it owns the environment and the
+// agent. Everything else may be called from any thread: it changes the record, durably, and the
+// loop obeys at the end of the window under way. Journal first: the history knows an intent before
+// the node does, and the node holds every candidate under a lease, so the object may be destroyed
+// (or its process killed) between any two steps; the next loop over the same history finds out what
+// happened and says so.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "engine/guard/envelope.h"
+#include "engine/guard/shift_detector.h"
+#include "engine/guard/trial_protocol.h"
+#include "engine/history/history.h"
+#include "engine/index/performance_index.h"
+#include "engine/loop/loop_config.h"
+#include "engine/loop/node_record.h"
+#include "engine/loop/window_log.h"
+#include "engine/tuner_service.h"
+
+namespace ebb::engine {
+
+struct NodeLoopParts {
+  Clock& clock;
+  History& history;
+  EnvironmentFactory make_environment;
+  AgentFactory make_agent;
+  LoopConfig config;
+};
+
+class NodeLoop {
+ public:
+  // `environment`: already connected, or null: the loop connects by itself.
+  NodeLoop(const NodeLoopParts& parts, NodeRecord record,
+           std::unique_ptr<env::Environment> environment);
+  // Stops. An open trial ends as void and the node goes back to its incumbent.
+  ~NodeLoop();
+  NodeLoop(const NodeLoop&) = delete;
+  NodeLoop& operator=(const NodeLoop&) = delete;
+
+  void Start();
+  // Asks the thread to end after the window under way.
+  void RequestStop() { stop_.store(true); }
+  // As RequestStop, and then the node is forgotten (its history stays); with `restore`, it first
+  // gets the setting from before attach.
+  void RequestDetach(bool restore, const std::string& actor);
+  bool stopped() const { return stopped_.load(); }
+
+  // One window of work; waits for the environment's window, or for the next attempt to connect.
+  void RunOneWindow();
+  // What Stop does to the node, for callers without a thread.
+  void Leave(const std::string& reason);
+
+  NodeStatus Status() const;
+  std::vector<KnobState> Knobs() const;
+  NodeRecord record() const;
+
+  absl::Status SetGoal(agents::GoalKind goal, const std::string& actor);
+  absl::Status SetMode(Mode mode, const std::string& actor);
+  absl::Status Pause(const std::string& reason, std::optional<int64_t> until_ms,
+                     const std::string& actor);
+  absl::Status Resume(const std::string& actor);
+  absl::Status Restore(const std::string& actor);
+  absl::Status Pin(const std::string& knob, bool pinned, const std::string& actor);
+
+ private:
+  struct ActiveTrial {
+    TrialProtocol protocol;
+    Change change;
+    env::Setting from;
+    env::Setting to;
+    std::optional<agents::Effect> predicted;
+    env::TripConditions trips;
+    std::string lease = {};  // empty while the incumbent's leg runs
+    bool candidate_on = true;
+    bool recheck = false;  // asked for by the guard, not by the agent
+    TrialPhase phase_told = TrialPhase::kSettling;
+  };
+  struct Holdback {
+    std::string lease;
+    uint32_t windows_left = 0;
+    uint32_t settle_left = 0;
+  };
+  struct Recheck {
+    int64_t due_window = 0;
+    uint64_t change_id = 0;
+    env::Setting from;
+    env::Setting to;
+  };
+
+  // node_loop.cc: windows and proposals.
+  void ProcessWindow(const env::Observation& observation);
+  void JudgeLoad(const env::Observation& observation);
+  void LearnFromIncumbent(const env::Observation& observation);
+  void ConsiderNextStep(const env::Observation& observation);
+  bool HoldbackIsDue() const;
+  void ConsiderProposal(const env::Observation& observation);
+  void Recommend(const agents::Proposal& proposal);
+  void WithdrawRecommendation(const std::string& why);
+  void NoteRefused(const std::string& why);
+  void NoteNull();
+  void ObeyRequests();
+  void Publish(const env::Observation* observation);
+  void SetState(TunerState state, std::string why);
+  // A fault of the history shows in the status until a write succeeds.
+  void NoteFault(const absl::Status& fault);
+  std::vector<bool> Frozen() const;
+  uint32_t SettleWindows(const env::Setting& from, const env::Setting& to) const;
+  uint64_t LeaseMs() const;
+  bool tuning_allowed() const { return mode_ == Mode::kAuto && !paused_; }
+  bool WaitsForBaseline(const env::Observation& observation);
+  // Writes `write` together with the record; mutex_ must be held.
+  absl::Status WriteLocked(HistoryWrite write);
+  // Changes the record and writes it with an event, or does neither.
+  absl::Status EditRecord(const std::string& kind, const std::string& text,
+                          const std::function<void(NodeRecord&)>& edit);
+
+  // node_loop_trial.cc: trials, holdback blocks and their ends.
+  void StartTrial(const agents::Proposal& proposal, const std::string& actor, bool recheck);
+  void StartRecheck();
+  void StepTrial(const env::Observation& observation);
+  void SwitchLeg(bool candidate);
+  absl::Status ApplyCandidate(ActiveTrial& trial);
+  void AbortTrial(const std::string& reason);
+  void FinishTrial();
+  void SettleIncumbent(const Change& change, bool kept, const env::Setting& to);
+  void StartHoldback(const std::string& why);
+  void StepHoldback(const env::Observation& observation);
+  void EndHoldback(const std::string& why);
+  void RenewLease();
+  void AddStep(Change& change, const std::string& step, const std::string& text) const;
+  absl::Status WriteChange(Change& change, const std::string& event);
+
+  // node_loop_node.cc: the connection, the node's own doings, recovery, restore.
+  void TryConnect();
+  absl::Status Connect();
+  void WaitToReconnect();
+  void Disconnect(const absl::Status& why);
+  absl::Status Reconcile();
+  absl::Status FirstContact(const env::SettingState& state);
+  absl::Status ResolveOpenWork(const std::string& node_story);
+  absl::Status ResolveTrial(const OpenWork& open, const std::string& node_story);
+  absl::Status ResolveRestore(const OpenWork& open);
+  // Ends the trial or holdback that `event` is about.
+  void EndByNode(const env::NodeEvent& event);
+  void Forget();
+  absl::Status VoidOrphans();
+  void HandleNodeEvents(bool setting_is_strange);
+  void RecordForeignChange(const env::SettingState& state, const std::string& text);
+  absl::Status DoRestore();
+  // Back to the incumbent, whatever lease is held; NotFound (the node did it already) is fine.
+  absl::Status RevertLease(const std::string& lease, const std::string& reason);
+  env::Setting FromNamed(const NamedSetting& named) const;
+  env::Setting DefaultSetting() const { return FromNamed(record_.standard); }
+  bool IncumbentIsDefault() const;
+
+  NodeLoopParts parts_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> detach_{false};
+  std::atomic<bool> restore_on_detach_{false};
+
+  // Owned by the loop's thread.
+  std::unique_ptr<env::Environment> environment_;
+  std::unique_ptr<agents::Agent> agent_;
+  BaselineModel baseline_;
+  ShiftDetector shift_;
+  std::optional<Envelope> envelope_;
+  WindowLog incumbent_windows_;
+  std::optional<ActiveTrial> trial_;
+  std::optional<Holdback> holdback_;
+  std::optional<Recheck> recheck_;
+  env::Setting incumbent_;
+  uint64_t setting_version_ = 0;
+  uint64_t node_epoch_ = 0;
+  int64_t window_ = 0;          // numbers every window of this object
+  int64_t settled_window_ = 0;  // windows before it still show an earlier setting
+  int64_t next_proposal_window_ = 0;
+  int64_t last_holdback_window_ = 0;
+  int64_t recommendation_window_ = 0;
+  uint32_t usable_in_row_ = 0;
+  uint32_t unknown_in_row_ = 0;
+  uint32_t nulls_in_row_ = 0;
+  uint32_t learned_since_save_ = 0;
+  std::string unusable_reason_;
+  std::string last_refusal_;
+  std::string hold_reason_;  // why the agent or the back-off waits
+  uint64_t reconnect_ms_ = 0;
+  IndexReading reading_;
+  uint64_t connect_failures_ = 0;
+  std::deque<std::pair<int64_t, double>> minute_;  // (wall_ms, index)
+  uint32_t refused_in_row_ = 0;
+  uint32_t learned_in_load_ = 0;  // windows of the default since the last shift
+  double progress_ = 0;           // of learning the baseline for this load, 0 to 1
+  // Copies of what callers asked for, refreshed once a window.
+  agents::GoalKind goal_ = agents::GoalKind::kBalanced;
+  Mode mode_ = Mode::kObserve;
+  bool paused_ = false;
+
+  // Shared with callers, under mutex_. The loop's thread is the only one that writes `record_`
+  // fields about the node itself (incumbent, open, before_attach, ...).
+  mutable std::mutex mutex_;
+  NodeRecord record_;
+  NodeStatus status_;
+  std::vector<KnobState> knobs_;
+};
+
+}  // namespace ebb::engine

@@ -1,0 +1,473 @@
+// What a NodeLoop does about its node: connection, recovery, the node's own doings, requests of
+// people.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/status.h"
+#include "engine/history/change_json.h"
+#include "engine/loop/node_loop.h"
+
+namespace ebb::engine {
+namespace {
+
+constexpr uint64_t kNapNs = 100'000'000;  // a stop request is noticed this fast while disconnected
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr std::string_view kForeign = "foreign";
+
+}  // namespace
+
+absl::Status NodeLoop::WriteLocked(HistoryWrite write) {
+  write.documents.emplace_back(RecordKey(record_.id), RecordToJson(record_));
+  const absl::Status written = parts_.history.Write(write);
+  status_.health = written.ok() ? "ok" : std::string(written.message());
+  return written;
+}
+
+absl::Status NodeLoop::EditRecord(const std::string& kind, const std::string& text,
+                                  const std::function<void(NodeRecord&)>& edit) {
+  const std::lock_guard lock(mutex_);
+  const NodeRecord before = record_;
+  edit(record_);
+  HistoryWrite write;
+  write.events = {{parts_.clock.WallMs(), record_.id, kind, text}};
+  const absl::Status written = WriteLocked(std::move(write));
+  if (!written.ok()) record_ = before;
+  return written;
+}
+
+env::Setting NodeLoop::FromNamed(const NamedSetting& named) const {
+  return UnnameSetting(environment_->space(), named, environment_->space().Default());
+}
+
+bool NodeLoop::IncumbentIsDefault() const { return incumbent_ == DefaultSetting(); }
+
+void NodeLoop::WaitToReconnect() {
+  if (connect_failures_ == 0) return;
+  const uint64_t doublings = std::min<uint64_t>(connect_failures_ - 1, 10);
+  const uint64_t wait_ms =
+      std::min(parts_.config.reconnect_ms_max, parts_.config.reconnect_ms_min << doublings);
+  const uint64_t deadline_ns = parts_.clock.MonotonicNs() + wait_ms * kNsPerMs;
+  while (!stop_.load() && parts_.clock.MonotonicNs() < deadline_ns) {
+    parts_.clock.SleepUntilNs(std::min(deadline_ns, parts_.clock.MonotonicNs() + kNapNs));
+  }
+}
+
+void NodeLoop::TryConnect() {
+  WaitToReconnect();
+  if (stop_.load()) return;
+  if (const absl::Status connected = Connect(); !connected.ok()) return Disconnect(connected);
+  connect_failures_ = 0;
+  SetState(TunerState::kObserving, "connected");
+}
+
+absl::Status NodeLoop::Connect() {
+  const NodeRecord known = record();
+  if (!environment_) {
+    EBB_ASSIGN_OR_RETURN(environment_, parts_.make_environment(known.control_socket));
+  }
+  if (!envelope_) envelope_.emplace(parts_.config.envelope, environment_->window_seconds());
+  if (baseline_.windows() == 0) {
+    EBB_ASSIGN_OR_RETURN(const auto saved, parts_.history.Document(BaselineKey(known.id)));
+    // A baseline that cannot be read is learned again.
+    if (saved) baseline_.Load(*saved).IgnoreError();
+  }
+  EBB_RETURN_IF_ERROR(Reconcile());
+  EBB_ASSIGN_OR_RETURN(std::unique_ptr<agents::Agent> agent,
+                       parts_.make_agent(known.id, environment_->info(), environment_->space()));
+  EBB_ASSIGN_OR_RETURN(const auto state,
+                       parts_.history.Document(AgentKey(known.id, agent->name())));
+  if (state && !agent->Load(*state).ok()) {
+    EBB_ASSIGN_OR_RETURN(agent,
+                         parts_.make_agent(known.id, environment_->info(), environment_->space()));
+  }
+  agent_ = std::move(agent);
+  return absl::OkStatus();
+}
+
+void NodeLoop::Disconnect(const absl::Status& why) {
+  // A trial that is open stays open in the journal: Reconcile decides it when the node is back.
+  environment_.reset();
+  agent_.reset();
+  trial_.reset();
+  holdback_.reset();
+  incumbent_windows_.Clear();
+  shift_.Reset();
+  usable_in_row_ = 0;
+  ++connect_failures_;
+  SetState(TunerState::kDisconnected, std::string(why.message()));
+  const std::lock_guard lock(mutex_);
+  status_.index_now.reset();
+}
+
+absl::Status NodeLoop::Reconcile() {
+  EBB_ASSIGN_OR_RETURN(env::SettingState state, environment_->ReadSettings());
+  const bool first = record().before_attach.empty();
+  EBB_ASSIGN_OR_RETURN(const std::vector<env::NodeEvent> events,
+                       environment_->Events(record().last_node_event));
+  std::string story;
+  for (const env::NodeEvent& event : events) {
+    if (event.kind == env::NodeEvent::Kind::kLeaseExpired ||
+        event.kind == env::NodeEvent::Kind::kTripped ||
+        event.kind == env::NodeEvent::Kind::kForeignChange) {
+      story = event.text;
+    }
+  }
+  node_epoch_ = environment_->info().epoch;
+  setting_version_ = state.version;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!events.empty()) record_.last_node_event = events.back().number;
+  }
+  if (first) return FirstContact(state);
+  incumbent_ = FromNamed(record().incumbent);
+  EBB_RETURN_IF_ERROR(ResolveOpenWork(story));
+  EBB_RETURN_IF_ERROR(VoidOrphans());
+  EBB_ASSIGN_OR_RETURN(state, environment_->ReadSettings());
+  setting_version_ = state.version;
+  if (state.incumbent != incumbent_) RecordForeignChange(state, story);
+  settled_window_ = window_ + 2;
+  return absl::OkStatus();
+}
+
+absl::Status NodeLoop::FirstContact(const env::SettingState& state) {
+  incumbent_ = state.incumbent;
+  const NamedSetting named = NameSetting(environment_->space(), state.incumbent);
+  return EditRecord("attached",
+                    fmt::format("attached to {}; its present setting is the default that the index "
+                                "compares with and that restore brings back",
+                                environment_->info().name),
+                    [&](NodeRecord& record) {
+                      record.before_attach = named;
+                      record.standard = named;
+                      record.incumbent = named;
+                    });
+}
+
+absl::Status NodeLoop::ResolveOpenWork(const std::string& node_story) {
+  const std::optional<OpenWork> open = record().open;
+  if (!open) return absl::OkStatus();
+  switch (open->kind) {
+    case OpenWork::Kind::kTrial:
+      return ResolveTrial(*open, node_story);
+    case OpenWork::Kind::kRestore:
+      return ResolveRestore(*open);
+    case OpenWork::Kind::kHoldback:
+      break;
+  }
+  EBB_ASSIGN_OR_RETURN(const env::SettingState state, environment_->ReadSettings());
+  if (!state.lease.empty() && state.current == FromNamed(open->to)) {
+    EBB_RETURN_IF_ERROR(RevertLease(state.lease, "the holdback was interrupted"));
+  }
+  return EditRecord("holdback", "the holdback was interrupted; the incumbent runs again",
+                    [](NodeRecord& record) { record.open.reset(); });
+}
+
+absl::Status NodeLoop::ResolveTrial(const OpenWork& open, const std::string& node_story) {
+  const env::Setting to = FromNamed(open.to);
+  EBB_ASSIGN_OR_RETURN(env::SettingState state, environment_->ReadSettings());
+  Change change;
+  if (open.decided_change.empty()) {
+    EBB_ASSIGN_OR_RETURN(change, parts_.history.GetChange(open.change_id));
+  } else {
+    EBB_ASSIGN_OR_RETURN(change, ChangeFromJson(open.decided_change));
+  }
+  const bool candidate_runs = !state.lease.empty() && state.current == to;
+  bool kept = change.verdict == Verdict::kKeep;
+  if (kept && candidate_runs) {
+    const absl::StatusOr<uint64_t> committed = environment_->Commit(state.lease);
+    if (!committed.ok() && committed.status().code() != absl::StatusCode::kNotFound) {
+      return committed.status();
+    }
+    EBB_ASSIGN_OR_RETURN(state, environment_->ReadSettings());
+  } else if (candidate_runs) {
+    EBB_RETURN_IF_ERROR(RevertLease(state.lease, "the trial was interrupted"));
+  }
+  kept = kept && state.incumbent == to && state.current == to;
+  if (!kept && (change.verdict == Verdict::kPending || change.verdict == Verdict::kKeep)) {
+    const std::string was_decided = change.verdict == Verdict::kKeep
+                                        ? "it was to be kept (" + change.verdict_reason + "), but "
+                                        : "";
+    change.verdict = Verdict::kVoid;
+    change.verdict_reason = fmt::format(
+        "{}the sidecar or its connection was interrupted during this trial; the node {}",
+        was_decided,
+        candidate_runs
+            ? "was put back on its incumbent"
+            : "was found on its incumbent" + (node_story.empty() ? "" : " (" + node_story + ")"));
+    change.decided_ms = parts_.clock.WallMs();
+    AddStep(change, "void", change.verdict_reason);
+  }
+  SettleIncumbent(change, kept, to);
+  return absl::OkStatus();
+}
+
+absl::Status NodeLoop::VoidOrphans() {
+  ChangeQuery query;
+  query.verdict = Verdict::kPending;
+  query.limit = 500;
+  const NodeRecord known = record();
+  EBB_ASSIGN_OR_RETURN(std::vector<Change> pending, parts_.history.Changes(known.id, query));
+  for (Change& change : pending) {
+    if (change.id == known.recommendation_id) {
+      if (recommendation_window_ == 0) recommendation_window_ = window_ + 1;
+      continue;
+    }
+    if (known.open && change.id == known.open->change_id) continue;
+    change.verdict = Verdict::kVoid;
+    change.verdict_reason = "the sidecar stopped before this was applied";
+    change.decided_ms = parts_.clock.WallMs();
+    AddStep(change, "void", change.verdict_reason);
+    EBB_RETURN_IF_ERROR(WriteChange(change, "void"));
+  }
+  return absl::OkStatus();
+}
+
+void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
+  const absl::StatusOr<std::vector<env::NodeEvent>> events =
+      environment_->Events(record().last_node_event);
+  if (!events.ok()) return Disconnect(events.status());
+  std::string strange = setting_is_strange ? "somebody else changed the setting" : "";
+  bool restarted = environment_->info().epoch != node_epoch_;
+  for (const env::NodeEvent& event : *events) {
+    {
+      const std::lock_guard lock(mutex_);
+      record_.last_node_event = event.number;
+    }
+    switch (event.kind) {
+      case env::NodeEvent::Kind::kLeaseExpired:
+      case env::NodeEvent::Kind::kTripped:
+        EndByNode(event);
+        break;
+      case env::NodeEvent::Kind::kForeignChange:
+        strange = "somebody else changed the setting: " + event.text;
+        break;
+      case env::NodeEvent::Kind::kStarted:
+        restarted = true;
+        break;
+      case env::NodeEvent::Kind::kDrain:
+      case env::NodeEvent::Kind::kError: {
+        HistoryWrite write;
+        write.events = {{event.wall_ms, status_.id, "node_event", event.text}};
+        write.sync = false;
+        const absl::Status written = parts_.history.Write(write);
+        if (!written.ok()) NoteFault(written);
+        break;
+      }
+      default:
+        break;
+    }
+    if (!environment_) return;
+  }
+  if (!restarted && strange.empty()) return;
+  const std::string reason = restarted ? "the node was restarted" : strange;
+  node_epoch_ = environment_->info().epoch;
+  if (trial_) AbortTrial(reason);
+  if (environment_ && holdback_) EndHoldback(reason);
+  if (!environment_) return;
+  const absl::StatusOr<env::SettingState> state = environment_->ReadSettings();
+  if (!state.ok()) return Disconnect(state.status());
+  setting_version_ = state->version;
+  settled_window_ = window_ + 2;
+  if (state->incumbent != incumbent_) RecordForeignChange(*state, reason);
+}
+
+void NodeLoop::EndByNode(const env::NodeEvent& event) {
+  const bool tripped = event.kind == env::NodeEvent::Kind::kTripped;
+  if (trial_ && trial_->lease == event.lease) {
+    if (tripped) {
+      trial_->protocol.Tripped("the node's own trip wire: " + event.text);
+      FinishTrial();
+    } else {
+      AbortTrial("the lease ran out before it was renewed: " + event.text);
+    }
+  } else if (holdback_ && holdback_->lease == event.lease) {
+    EndHoldback(event.text);
+  }
+}
+
+void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::string& text) {
+  Change change;
+  change.node = status_.id;
+  change.proposed_ms = change.applied_ms = change.decided_ms = parts_.clock.WallMs();
+  change.actor = kForeign;
+  change.goal = GoalWord(goal_);
+  change.knobs = env::Diff(environment_->space(), incumbent_, state.incumbent);
+  if (change.knobs.empty()) return;
+  change.reason = text.empty() ? "somebody else changed the setting" : text;
+  change.verdict = Verdict::kKeep;
+  change.verdict_reason =
+      "somebody else's value wins; these knobs are pinned until an operator releases them";
+  AddStep(change, "observed", change.reason);
+  incumbent_ = state.incumbent;
+  incumbent_windows_.Clear();
+  recheck_.reset();
+  nulls_in_row_ = 0;
+  // The default is another one now, so what was learned about it is void.
+  baseline_.Clear();
+  learned_in_load_ = 0;
+  const std::lock_guard lock(mutex_);
+  record_.incumbent = NameSetting(environment_->space(), incumbent_);
+  for (const env::KnobChange& knob : change.knobs) {
+    record_.pins.emplace(knob.knob, kForeign);
+    record_.standard[knob.knob] = knob.to;
+    record_.sources[knob.knob] = kForeign;
+    record_.since_ms[knob.knob] = change.decided_ms;
+  }
+  HistoryWrite write;
+  write.change = &change;
+  write.change_event = "foreign";
+  write.wall_ms = change.decided_ms;
+  if (WriteLocked(std::move(write)).ok()) {
+    status_.last_change = change;
+    ++status_.totals.changes[static_cast<size_t>(change.verdict)];
+  }
+}
+
+absl::Status NodeLoop::DoRestore() {
+  if (trial_) AbortTrial("an operator asked for the setting from before attach");
+  if (environment_ && holdback_) EndHoldback("an operator asked for a restore");
+  if (!environment_) return absl::UnavailableError("the restore waits for the node");
+  const env::Setting target = FromNamed(record().before_attach);
+  Change change;
+  change.node = status_.id;
+  change.proposed_ms = parts_.clock.WallMs();
+  change.goal = GoalWord(goal_);
+  change.actor = record().restore_actor;
+  change.knobs = env::Diff(environment_->space(), incumbent_, target);
+  change.reason = "back to the setting from before attach";
+  AddStep(change, "proposed", change.reason);
+  EBB_RETURN_IF_ERROR(WriteChange(change, "proposed"));
+  OpenWork open{OpenWork::Kind::kRestore, change.id, record().before_attach, ""};
+  {
+    const std::lock_guard lock(mutex_);
+    record_.open = open;
+    record_.restore_wanted = false;
+    const absl::Status written = WriteLocked({});
+    if (!written.ok()) {
+      record_.open.reset();
+      record_.restore_wanted = true;
+      return written;
+    }
+  }
+  return ResolveRestore(open);
+}
+
+absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
+  const env::Setting target = FromNamed(open.to);
+  EBB_ASSIGN_OR_RETURN(Change change, parts_.history.GetChange(open.change_id));
+  EBB_RETURN_IF_ERROR(environment_->SetIncumbent(target, change.actor, change.reason).status());
+  EBB_ASSIGN_OR_RETURN(const env::SettingState state, environment_->ReadSettings());
+  setting_version_ = state.version;
+  if (state.current != target) {
+    return absl::InternalError("after the restore the node runs another setting");
+  }
+  change.applied_ms = change.decided_ms = parts_.clock.WallMs();
+  change.verdict = Verdict::kKeep;
+  change.verdict_reason = "restored and read back";
+  AddStep(change, "restored", change.verdict_reason);
+  SettleIncumbent(change, /*kept=*/true, target);
+  incumbent_windows_.Clear();
+  recheck_.reset();
+  settled_window_ = window_ + 2;
+  return absl::OkStatus();
+}
+
+absl::Status NodeLoop::SetGoal(agents::GoalKind goal, const std::string& actor) {
+  if (record().goal == goal) return absl::OkStatus();
+  return EditRecord("goal", fmt::format("{} set the goal to {}", actor, GoalWord(goal)),
+                    [&](NodeRecord& record) { record.goal = goal; });
+}
+
+absl::Status NodeLoop::SetMode(Mode mode, const std::string& actor) {
+  if (mode == Mode::kApprove) {
+    return absl::FailedPreconditionError(
+        "mode approve is not available yet; use recommend (proposals are recorded, nothing is "
+        "changed) or auto");
+  }
+  if (record().mode == mode) return absl::OkStatus();
+  return EditRecord("mode", fmt::format("{} set the mode to {}", actor, ModeWord(mode)),
+                    [&](NodeRecord& record) { record.mode = mode; });
+}
+
+absl::Status NodeLoop::Pause(const std::string& reason, std::optional<int64_t> until_ms,
+                             const std::string& actor) {
+  if (until_ms && *until_ms <= parts_.clock.WallMs()) {
+    return absl::InvalidArgumentError("the end of the pause has passed already");
+  }
+  return EditRecord("paused", fmt::format("{} paused tuning: {}", actor, reason),
+                    [&](NodeRecord& record) {
+                      record.paused = true;
+                      record.paused_until_ms = until_ms;
+                      record.pause_reason = reason;
+                    });
+}
+
+absl::Status NodeLoop::Resume(const std::string& actor) {
+  if (!record().paused) return absl::OkStatus();
+  return EditRecord("resumed", fmt::format("{} resumed tuning", actor), [](NodeRecord& record) {
+    record.paused = false;
+    record.paused_until_ms.reset();
+    record.pause_reason.clear();
+  });
+}
+
+absl::Status NodeLoop::Restore(const std::string& actor) {
+  return EditRecord(
+      "restore",
+      fmt::format("{} asked for the setting from before attach; tuning is paused", actor),
+      [&](NodeRecord& record) {
+        record.restore_wanted = true;
+        record.restore_actor = actor;
+        record.paused = true;
+        record.paused_until_ms.reset();
+        record.pause_reason = "restored by " + actor;
+      });
+}
+
+absl::Status NodeLoop::Pin(const std::string& knob, bool pinned, const std::string& actor) {
+  const std::vector<KnobState> knobs = Knobs();
+  const bool known = std::any_of(knobs.begin(), knobs.end(),
+                                 [&](const KnobState& state) { return state.spec.name == knob; });
+  if (!known) return absl::NotFoundError(fmt::format("the node has no knob {}", knob));
+  return EditRecord(pinned ? "pinned" : "unpinned",
+                    fmt::format("{} {} {}", actor, pinned ? "pinned" : "released", knob),
+                    [&](NodeRecord& record) {
+                      if (pinned) {
+                        record.pins[knob] = actor;
+                      } else {
+                        record.pins.erase(knob);
+                      }
+                    });
+}
+
+void NodeLoop::RequestDetach(bool restore, const std::string& actor) {
+  {
+    const std::lock_guard lock(mutex_);
+    record_.restore_actor = actor;
+  }
+  restore_on_detach_.store(restore);
+  detach_.store(true);
+  RequestStop();
+}
+
+void NodeLoop::Forget() {
+  std::string text = "detached; the node keeps its setting";
+  if (restore_on_detach_.load() && environment_) {
+    const absl::Status restored = DoRestore();
+    text = restored.ok() ? "detached; the node is back on its setting from before attach"
+                         : "detached; the restore failed: " + std::string(restored.message());
+  }
+  HistoryWrite write;
+  const std::string id = record().id;
+  write.events = {{parts_.clock.WallMs(), id, "detached", text}};
+  write.documents = {{RecordKey(id), std::nullopt}, {BaselineKey(id), std::nullopt}};
+  const auto agent_states = parts_.history.Documents(AgentKey(id, ""));
+  if (agent_states.ok()) {
+    for (const auto& [key, state] : *agent_states) write.documents.emplace_back(key, std::nullopt);
+  }
+  const absl::Status written = parts_.history.Write(write);
+  if (!written.ok()) SetState(TunerState::kDisconnected, std::string(written.message()));
+}
+
+}  // namespace ebb::engine
