@@ -2,12 +2,12 @@
 //
 // Clients in a closed loop (each waits for its answer before it sends the next request) send faster
 // when the store gets faster, so their rate tells about the setting, not about the load; what they
-// hold constant is how many requests are under way. Clients in an open loop hold their rate and
-// have few requests under way. Rule, per window: with at least kClosedLoopInFlight requests under
-// way on average the load counts as closed and its size is log(in flight); below that it counts as
-// open and its size is log(offered rate). The threshold is just below 1 because one synchronous
-// client is a closed loop of 1. An open loop that overruns the store looks closed: its windows are
-// then compared with others of the same queue, which hides part of a gain and never invents one.
+// hold constant is how many requests are under way. Clients in an open loop hold their rate. The
+// environment tells the two apart and fills in only the one that is given (observation.h). Rule,
+// per window: with at least kClosedLoopInFlight clients the load counts as closed and its size is
+// log(clients); below that it counts as open and its size is log(offered rate). An open loop that
+// overruns the store looks closed: its windows are then compared with others of the same queue,
+// which hides part of a gain and never invents one.
 //
 // Left out on purpose: the working set of the last minute and burstiness, because with closed-loop
 // clients both follow the speed of the store.

@@ -186,6 +186,11 @@ void NodeLoop::ConsiderNextStep(const env::Observation& observation) {
                       "no trial now: the history cannot be written: " + Status().health);
     }
   }
+  if (observation.setting != incumbent_ && !observation.setting_changed &&
+      window_ >= settled_window_) {
+    return SetState(TunerState::kObserving,
+                    "somebody else has a candidate on trial on this node; waiting for its end");
+  }
   if (paused_) return SetState(TunerState::kPaused, "paused: " + record().pause_reason);
   if (WaitsForBaseline(observation)) return;
   if (mode_ == Mode::kObserve) {

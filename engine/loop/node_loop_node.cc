@@ -109,7 +109,8 @@ absl::Status NodeLoop::Reconcile() {
   for (const env::NodeEvent& event : events) {
     if (event.kind == env::NodeEvent::Kind::kLeaseExpired ||
         event.kind == env::NodeEvent::Kind::kTripped ||
-        event.kind == env::NodeEvent::Kind::kForeignChange) {
+        event.kind == env::NodeEvent::Kind::kForeignChange ||
+        (event.kind == env::NodeEvent::Kind::kApplied && event.lease.empty())) {
       story = event.text;
     }
   }
@@ -239,6 +240,11 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
       case env::NodeEvent::Kind::kTripped:
         EndByNode(event);
         break;
+      case env::NodeEvent::Kind::kApplied:
+        // Without a lease it was no trial: somebody set a new incumbent (or we, for a restore; then
+        // nothing differs).
+        if (event.lease.empty()) strange = "somebody else changed the setting: " + event.text;
+        break;
       case env::NodeEvent::Kind::kForeignChange:
         strange = "somebody else changed the setting: " + event.text;
         break;
@@ -268,7 +274,8 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
   const absl::StatusOr<env::SettingState> state = environment_->ReadSettings();
   if (!state.ok()) return Disconnect(state.status());
   setting_version_ = state->version;
-  settled_window_ = window_ + 2;
+  // Otherwise somebody else's candidate is on trial: it ends by itself.
+  if (restarted || state->lease.empty()) settled_window_ = window_ + 2;
   if (state->incumbent != incumbent_) RecordForeignChange(*state, reason);
 }
 

@@ -153,6 +153,40 @@ TEST(NodeLoopTest, ForeignChangeWinsIsRecordedAndLeftAlone) {
   EXPECT_NEAR(*bench.loop->Status().index_minute, 100, 5);  // their setting is the default now
 }
 
+TEST(NodeLoopTest, AForeignIncumbentIsNoticedWithoutAnEventAboutIt) {
+  LoopBench bench;
+  bench.StartLoop({});
+  bench.Run(30);
+  env::Setting theirs = bench.node.space().Default();
+  theirs.values[*bench.node.space().Find("alpha")] = 50;
+
+  ASSERT_TRUE(bench.node.SetIncumbent(theirs, "somebody", "by hand").ok());
+  bench.Run(3);
+
+  ASSERT_EQ(bench.Changes().size(), 1U);
+  EXPECT_EQ(bench.Changes().front().actor, "foreign");
+  EXPECT_TRUE(bench.loop->record().pins.contains("alpha"));
+}
+
+TEST(NodeLoopTest, AnotherTunersCandidateIsWaitedForNotReplaced) {
+  LoopBench bench;
+  bench.StartLoop({kGood});
+  bench.Run(15);
+  env::Setting theirs = bench.node.space().Default();
+  theirs.values[*bench.node.space().Find("sham")] = 600;
+  const uint64_t version = bench.node.ReadSettings()->version;
+  const auto applied = bench.node.Apply(
+      theirs, version, {.lease_ms = 60'000, .trips = {}, .actor = "x", .reason = ""});
+  ASSERT_TRUE(applied.ok());
+
+  bench.Run(50);
+
+  EXPECT_EQ(bench.Value("sham"), 600);
+  EXPECT_NE(bench.loop->Status().why.find("somebody else"), std::string::npos);
+  EXPECT_TRUE(bench.Changes().empty());
+  EXPECT_TRUE(bench.RunUntil([&] { return !bench.Changes(Verdict::kKeep).empty(); }));
+}
+
 TEST(NodeLoopTest, NodeRestartVoidsTheTrial) {
   LoopBench bench;
   bench.StartLoop({kGood}, true);
