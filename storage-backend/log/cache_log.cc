@@ -159,7 +159,7 @@ absl::StatusOr<CacheLog::Appended> CacheLog::Append(uint64_t first_block,
              /*dirty=*/true);
   }
   if (options_.on_change) options_.on_change(first_block, reservation.count);
-  appended_blocks_ += reservation.count;
+  appended_blocks_.fetch_add(reservation.count, std::memory_order_relaxed);
   CommitLocked(reservation);
   if (!ready_.empty()) SubmitReady(lock);
   if (withdrawn) return absl::AbortedError("the block changed meanwhile");
@@ -248,7 +248,7 @@ CacheLog::Usage CacheLog::GetUsageLocked() {
   return {.dirty_blocks = map_.dirty_blocks(),
           .live_blocks = map_.live_blocks(),
           .coalesced_blocks = map_.coalesced_blocks(),
-          .appended_blocks = appended_blocks_,
+          .appended_blocks = appended_blocks(),
           .written_bytes = written_bytes_,
           .free_segments = map_.free_count(),
           .overlay_ranges = map_.overlay().size(),

@@ -122,6 +122,11 @@ class CacheLog {
   // both is one step and no reader sees a block go back.
   std::mutex& mutex() { return mutex_; }
   Place FindLocked(uint64_t block);
+  // Whether the newest version of `block` is in the log and not yet in the capacity tier.
+  bool IsDirtyLocked(uint64_t block) const {
+    const uint32_t cache_block = map_.Find(block);
+    return cache_block != kNoCacheBlock && map_.IsDirty(cache_block);
+  }
   uint32_t GenerationLocked(uint64_t block) const { return map_.Generation(block); }
   void Unpin(const Place& place);
 
@@ -131,6 +136,7 @@ class CacheLog {
   // Share of the write space in use; above 1 after the write space was made smaller.
   double fill() const { return fill_.load(std::memory_order_relaxed); }
   uint64_t write_space_bytes() const { return write_space_bytes_.load(std::memory_order_relaxed); }
+  uint64_t appended_blocks() const { return appended_blocks_.load(std::memory_order_relaxed); }
   uint64_t dirty_blocks() const { return dirty_blocks_.load(std::memory_order_relaxed); }
   // Waits, at most 20 ms of real time, for a segment to become free.
   void WaitForSpace();
@@ -235,7 +241,7 @@ class CacheLog {
   std::atomic<uint64_t> flush_group_us_{0};
   Tail tail_;  // as last made durable
   uint32_t clean_segments_kept_ = 0;
-  uint64_t appended_blocks_ = 0;
+  std::atomic<uint64_t> appended_blocks_{0};
   uint64_t written_bytes_ = 0;
   std::atomic<double> fill_{0};
   std::atomic<uint64_t> dirty_blocks_{0};

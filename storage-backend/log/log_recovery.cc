@@ -24,7 +24,10 @@ LogRecovery::LogRecovery(CacheLog& log)
       geometry_(log.options_.geometry),
       window_(size_t{kWindowBlocks} * kCacheBlockBytes),
       header_(kCacheBlockBytes),
-      expected_(log.tail_.replay_from) {}
+      expected_(log.tail_.replay_from) {
+  // What is in the capacity tier, and all of a log that was closed cleanly, was durable.
+  known_durable_ = std::max(log.tail_.dirty_from, log.tail_.next_at_close) - 1;
+}
 
 absl::Status LogRecovery::Run(const std::function<void(double)>& progress) {
   EBB_RETURN_IF_ERROR(FindCandidates(progress));
@@ -209,14 +212,11 @@ absl::Status LogRecovery::JudgeEnd() {
   if (end_segment_ != kNoSegment) {
     EBB_RETURN_IF_ERROR(SearchSegmentForEvidence(end_segment_, end_block_));
   }
-  const uint64_t promised =
-      std::max({known_durable_, log_.tail_.dirty_from - 1, log_.tail_.replay_from - 1,
-                log_.tail_.next_at_close == 0 ? 0 : log_.tail_.next_at_close - 1});
-  if (promised < expected_) return absl::OkStatus();
+  if (known_durable_ < expected_) return absl::OkStatus();
   return absl::DataLossError(fmt::format(
       "the cache log is damaged: group {} is missing or unreadable at byte {} of {}, but groups up "
       "to {} were written durably; {} bytes before it are not destaged, and nothing was changed",
-      expected_, uint64_t{end_block_} * kCacheBlockBytes, device_.Describe(), promised,
+      expected_, uint64_t{end_block_} * kCacheBlockBytes, device_.Describe(), known_durable_,
       log_.map_.dirty_blocks() * kCacheBlockBytes));
 }
 

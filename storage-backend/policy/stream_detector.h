@@ -20,6 +20,7 @@ class StreamDetector {
   struct Verdict {
     bool sequential = false;  // at least the third read of a stream
     uint64_t run_blocks = 0;  // length of the stream, this read included
+    bool at_front = true;     // it reaches what was read or fetched ahead so far, or beyond
     uint32_t stream = 0;      // for Extend
   };
 

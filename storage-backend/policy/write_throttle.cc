@@ -15,17 +15,21 @@ constexpr double kDelayMaxNs = 1e9;
 
 }  // namespace
 
-double WriteThrottle::StartFill(int softness) { return 0.95 - 0.0045 * softness; }
+double WriteThrottle::StartFill(int softness, int watermark_percent) {
+  const double watermark = watermark_percent / 100.0;
+  return std::max(0.95 - 0.0045 * softness, watermark + (1 - watermark) / 4);
+}
 
-double WriteThrottle::AdmittedBytesPerSecond(double fill, double drain_bytes_per_s, int softness) {
-  const double start = StartFill(softness);
-  const double position = std::min((fill - start) / (1 - start), kPositionMax);
+double WriteThrottle::AdmittedBytesPerSecond(double fill, double start_fill,
+                                             double drain_bytes_per_s) {
+  const double position = std::min((fill - start_fill) / (1 - start_fill), kPositionMax);
   if (position <= 0) return std::numeric_limits<double>::infinity();
   return std::max(drain_bytes_per_s, kDrainFloorBytesPerS) * (1 - position) / position;
 }
 
 uint64_t WriteThrottle::Admit(const Input& input) {
-  const double rate = AdmittedBytesPerSecond(input.fill, input.drain_bytes_per_s, input.softness);
+  const double rate = AdmittedBytesPerSecond(
+      input.fill, StartFill(input.softness, input.watermark_percent), input.drain_bytes_per_s);
   // Infinite below the start: the delay is then zero and the schedule follows the clock.
   const double delay_ns = std::min(static_cast<double>(input.bytes) / rate * 1e9, kDelayMaxNs);
   if (delay_ns < 1) {

@@ -20,15 +20,17 @@ class WriteThrottle {
     double fill = 0;               // share of the write space in use
     double drain_bytes_per_s = 0;  // lately; 0 = not known yet
     int softness = 0;              // knob throttle_softness, 0 to 100
+    int watermark_percent = 0;     // knob destage_watermark: nothing drains below it
   };
 
   // When this write may go on (monotonic ns); not after now_ns: at once. It is counted as admitted.
   uint64_t Admit(const Input& input);
 
-  // The fill at which slowing starts: 0.95 at softness 0, 0.5 at 100.
-  static double StartFill(int softness);
-  // Bytes a second that may enter at this fill; infinity below the start.
-  static double AdmittedBytesPerSecond(double fill, double drain_bytes_per_s, int softness);
+  // The fill at which slowing starts: 0.95 at softness 0, 0.5 at 100, but never before destage had
+  // a quarter of the room above its watermark to get going.
+  static double StartFill(int softness, int watermark_percent);
+  // Bytes a second that may enter at this fill, with slowing from `start_fill` on; infinity below.
+  static double AdmittedBytesPerSecond(double fill, double start_fill, double drain_bytes_per_s);
 
  private:
   uint64_t last_admission_ns_ = 0;

@@ -37,6 +37,7 @@ struct VolumeConfig {
   uint64_t volume_bytes = 0;   // size shown to clients; a multiple of kBlockBytes
   uint64_t segment_bytes = 0;  // cache log segment; 0 = chosen from the device's size
   KnobLimits limits;
+  Setting setting;  // to begin with
   // Threads of the destager etc. run only when set; tests drive RunBackgroundStep themselves.
   bool background_threads = true;
 };
@@ -51,6 +52,7 @@ struct OpCounters {
 
 // Cumulative counters and current gauges; a window is the difference of two. Consistent: taken at
 // one instant, so dirty + clean + free == cache space and unique <= logical hold in every snapshot.
+// Trim counts write-zeroes too.
 struct VolumeMetrics {
   OpCounters read;
   OpCounters write;
@@ -66,10 +68,12 @@ struct VolumeMetrics {
   uint64_t cache_data_bytes = 0;     // user blocks appended
   uint64_t cache_written_bytes = 0;  // everything written to the cache device
   uint64_t cache_space_bytes = 0;
-  uint64_t dirty_bytes = 0;
-  uint64_t clean_bytes = 0;
-  uint64_t free_bytes = 0;
-  double dirty_share = 0;    // dirty bytes over the write space that nvme_read_share leaves
+  uint64_t dirty_bytes = 0;  // only in the log
+  uint64_t clean_bytes = 0;  // copies of what is in the capacity tier, superseded blocks, headers
+  uint64_t free_bytes = 0;   // in segments that hold nothing
+  // Share in use of the write space that nvme_read_share leaves: dirty blocks and what lies between
+  // them in the log. Above 1 after the write space was made smaller.
+  double dirty_share = 0;
   uint64_t throttle_ns = 0;  // time writes were held back
   uint64_t throttled_writes = 0;
   // Destage.

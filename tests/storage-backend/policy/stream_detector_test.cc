@@ -34,6 +34,15 @@ TEST(StreamDetectorTest, FollowsInterleavedAndReorderedStreams) {
   EXPECT_NE(a.stream, b.stream);
 }
 
+TEST(StreamDetectorTest, SaysWhoIsBehindWhatWasFetchedAhead) {
+  StreamDetector detector;
+  detector.Observe(0, 1);
+  detector.Extend(0, 20);
+
+  EXPECT_FALSE(detector.Observe(5, 1).at_front);
+  EXPECT_TRUE(detector.Observe(20, 1).at_front);
+}
+
 TEST(StreamDetectorTest, RandomReadsAreSeldomTakenForStreams) {
   StreamDetector detector;
   Rng rng(1);

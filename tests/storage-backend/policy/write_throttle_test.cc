@@ -19,22 +19,30 @@ TEST(WriteThrottleTest, BelowTheStartNothingIsHeldBack) {
                               .bytes = 1 << 20,
                               .fill = 0.72,
                               .drain_bytes_per_s = kMiBPerS,
-                              .softness = 50}),
+                              .softness = 50,
+                              .watermark_percent = 50}),
               1000 + i);
   }
 }
 
 TEST(WriteThrottleTest, SoftnessMovesTheStart) {
-  EXPECT_DOUBLE_EQ(WriteThrottle::StartFill(0), 0.95);
-  EXPECT_DOUBLE_EQ(WriteThrottle::StartFill(100), 0.5);
-  EXPECT_TRUE(std::isinf(WriteThrottle::AdmittedBytesPerSecond(0.9, kMiBPerS, 0)));
-  EXPECT_FALSE(std::isinf(WriteThrottle::AdmittedBytesPerSecond(0.9, kMiBPerS, 100)));
+  EXPECT_DOUBLE_EQ(WriteThrottle::StartFill(0, 50), 0.95);
+  EXPECT_DOUBLE_EQ(WriteThrottle::StartFill(100, 0), 0.5);
+  EXPECT_TRUE(std::isinf(
+      WriteThrottle::AdmittedBytesPerSecond(0.9, WriteThrottle::StartFill(0, 0), kMiBPerS)));
+  EXPECT_FALSE(std::isinf(
+      WriteThrottle::AdmittedBytesPerSecond(0.9, WriteThrottle::StartFill(100, 0), kMiBPerS)));
+}
+
+TEST(WriteThrottleTest, NeverStartsBeforeDestageDoes) {
+  EXPECT_DOUBLE_EQ(WriteThrottle::StartFill(100, 90), 0.925);
+  EXPECT_GT(WriteThrottle::StartFill(100, 60), 0.6);
 }
 
 TEST(WriteThrottleTest, AdmittedRateFallsSmoothlyWithTheFill) {
-  double before = WriteThrottle::AdmittedBytesPerSecond(0.726, 100 * kMiBPerS, 50);
+  double before = WriteThrottle::AdmittedBytesPerSecond(0.726, 0.725, 100 * kMiBPerS);
   for (double fill = 0.727; fill < 0.98; fill += 0.001) {
-    const double rate = WriteThrottle::AdmittedBytesPerSecond(fill, 100 * kMiBPerS, 50);
+    const double rate = WriteThrottle::AdmittedBytesPerSecond(fill, 0.725, 100 * kMiBPerS);
     EXPECT_LT(rate, before);
     if (fill > 0.74) {
       EXPECT_GT(rate, before * 0.9) << "a cliff at fill " << fill;
@@ -48,9 +56,10 @@ TEST(WriteThrottleTest, ManyWritersShareOneSchedule) {
   const WriteThrottle::Input input = {
       .now_ns = 1'000'000'000,
       .bytes = 1 << 20,
-      .fill = (1 + WriteThrottle::StartFill(50)) / 2,  // half way: the drain rate is admitted
+      .fill = (1 + WriteThrottle::StartFill(50, 50)) / 2,  // half way: the drain rate is admitted
       .drain_bytes_per_s = 100 * kMiBPerS,
-      .softness = 50};
+      .softness = 50,
+      .watermark_percent = 50};
 
   uint64_t last = input.now_ns;
   throttle.Admit(input);
@@ -80,7 +89,8 @@ TEST(WriteThrottleTest, AcceptedRateConvergesToTheDrainRate) {
                                            .bytes = kWriteBytes,
                                            .fill = used / kSpace,
                                            .drain_bytes_per_s = 25 * kMiBPerS,
-                                           .softness = 50});
+                                           .softness = 50,
+                                           .watermark_percent = 50});
     const uint64_t done_ns = std::max(until, now_ns) + 200'000;  // 312 MiB/s offered
     used = std::max(0.0, used - kDrain * static_cast<double>(done_ns - now_ns) / 1e9);
     used += kWriteBytes;

@@ -1,0 +1,203 @@
+// What happens between requests: destage, release of segments, growth of the read cache,
+// compaction.
+#include <algorithm>
+#include <chrono>
+
+#include "base/status.h"
+#include "base/units.h"
+#include "fmt/format.h"
+#include "storage-backend/volume/volume_impl.h"
+
+namespace ebb::storage {
+namespace {
+
+// An open group is written to the device at the latest when it is this old.
+constexpr uint64_t kGroupAgeNs = 3 * kNsPerMs;
+constexpr uint64_t kErrorPauseNs = kNsPerS;
+// Compaction for its own sake only while no client asked for anything this long.
+constexpr uint64_t kCompactionIdleNs = 2 * kNsPerS;
+constexpr size_t kReadCacheChunksAStep = 4;
+
+// How fast clients fill the write space, smoothed over about a second.
+class FillRate {
+ public:
+  double Update(uint64_t now_ns, uint64_t appended_blocks, uint64_t write_space_bytes) {
+    if (last_ns_ == 0 || now_ns - last_ns_ > 10 * kNsPerS) {
+      last_ns_ = now_ns;
+      last_blocks_ = appended_blocks;
+      return rate_ = 0;
+    }
+    if (now_ns - last_ns_ < 100 * kNsPerMs) return rate_;
+    const double seconds = static_cast<double>(now_ns - last_ns_) / 1e9;
+    const double share = static_cast<double>((appended_blocks - last_blocks_) * kBlockBytes) /
+                         static_cast<double>(write_space_bytes);
+    const double weight = std::min(1.0, seconds);
+    rate_ = (1 - weight) * rate_ + weight * share / seconds;
+    last_ns_ = now_ns;
+    last_blocks_ = appended_blocks;
+    return rate_;
+  }
+
+ private:
+  uint64_t last_ns_ = 0;
+  uint64_t last_blocks_ = 0;
+  double rate_ = 0;
+};
+
+}  // namespace
+
+void VolumeImpl::Kick() {
+  {
+    const std::lock_guard lock(background_mutex_);
+    kicked_ = true;
+  }
+  background_wake_.notify_all();
+}
+
+StoreOptions VolumeImpl::CurrentStoreOptions() const {
+  const Setting setting = CurrentSetting();
+  return {.compression = setting.As<Compression>(KnobId::kCompression),
+          .unit_bytes = static_cast<uint32_t>(setting[KnobId::kCompressionUnitBytes]),
+          .dedup = setting.As<Dedup>(KnobId::kDedup) == Dedup::kOn,
+          .parallelism = static_cast<int>(setting[KnobId::kDestageParallelism])};
+}
+
+absl::StatusOr<bool> VolumeImpl::DestageStep() {
+  const auto batch_bytes = static_cast<size_t>(CurrentSetting()[KnobId::kDestageBatchBytes]);
+  return destager_->RunBatch(batch_bytes, CurrentStoreOptions(), [this] { return !stopping_; });
+}
+
+bool VolumeImpl::ResizeReadCacheStep(size_t chunks_max) {
+  for (size_t i = 0; i < chunks_max; ++i) {
+    std::unique_lock lock(log_->mutex());
+    if (read_cache_.WantsToShrink()) {
+      const auto unused = read_cache_.RemoveChunk();
+      lock.unlock();                     // the memory is given back without the lock
+      if (unused.empty()) return false;  // a reader still uses what was removed: later
+      continue;
+    }
+    if (!read_cache_.WantsToGrow()) return false;
+    lock.unlock();
+    auto chunk = std::make_unique<ReadCache::Chunk>();
+    lock.lock();
+    if (read_cache_.WantsToGrow()) read_cache_.AddChunk(std::move(chunk));
+  }
+  return true;
+}
+
+absl::StatusOr<bool> VolumeImpl::RunBackgroundStep() {
+  const std::lock_guard step(step_mutex_);
+  log_->Tick(clock_.MonotonicNs(), kGroupAgeNs);
+  ResizeReadCacheStep(kReadCacheChunksAStep);
+  EBB_ASSIGN_OR_RETURN(const bool destaged, DestageStep());
+  if (destaged) return true;
+  return tier_->CompactStep();
+}
+
+void VolumeImpl::NoteBackgroundError(const absl::Status& status) {
+  const std::lock_guard lock(background_mutex_);
+  // A new kind of trouble gets one line; repetitions and recovery's end none.
+  if (!status.ok() && status != background_error_) {
+    fmt::print(stderr, "ebb: background: {}\n", status.ToString());
+  }
+  background_error_ = status;
+}
+
+void VolumeImpl::BackgroundLoop() {
+  FillRate fill_rate;
+  uint64_t error_until_ns = 0;
+  uint64_t last_request_ns = clock_.MonotonicNs();
+  uint64_t requests_seen = 0;
+  while (!stopping_) {
+    uint64_t now_ns = clock_.MonotonicNs();
+    const uint64_t group_due_ns = log_->Tick(now_ns, kGroupAgeNs);
+    const bool resizing = ResizeReadCacheStep(kReadCacheChunksAStep);
+    const Setting setting = CurrentSetting();
+    const uint64_t reads = stats_.reads();
+    const uint64_t writes = stats_.writes();
+    if (reads + writes != requests_seen) last_request_ns = now_ns;
+    requests_seen = reads + writes;
+
+    const DestagePacing::Decision decision = pacing_.Decide(
+        {.now_ns = now_ns,
+         .fill = log_->fill(),
+         .fill_per_s = fill_rate.Update(now_ns, log_->appended_blocks(), log_->write_space_bytes()),
+         .has_work = log_->HasWork(),
+         .drain = drains_ > 0,
+         .watermark_percent = static_cast<int>(setting[KnobId::kDestageWatermark]),
+         .politeness = static_cast<int>(setting[KnobId::kDestagePoliteness]),
+         .reads = reads,
+         .writes = writes});
+    bool worked = false;
+    if (now_ns >= error_until_ns) {
+      const std::lock_guard step(step_mutex_);
+      absl::StatusOr<bool> result = false;
+      if (decision.run) {
+        result = DestageStep();
+        pacing_.OnBatchDone(now_ns, clock_.MonotonicNs());
+      } else {
+        result = log_->ReleaseClean();
+        if (result.ok() && !*result && now_ns - last_request_ns > kCompactionIdleNs) {
+          result = tier_->CompactStep();
+        }
+      }
+      worked = result.ok() && *result;
+      if (result.ok() || !absl::IsCancelled(result.status())) NoteBackgroundError(result.status());
+      if (!result.ok()) error_until_ns = clock_.MonotonicNs() + kErrorPauseNs;
+    }
+    if (worked || resizing) continue;
+
+    now_ns = clock_.MonotonicNs();
+    uint64_t wait_ns = std::max<uint64_t>(decision.wait_ns, kNsPerMs);
+    if (group_due_ns != 0) {
+      wait_ns = std::min(wait_ns, group_due_ns > now_ns ? group_due_ns - now_ns : kNsPerMs);
+    }
+    std::unique_lock lock(background_mutex_);
+    background_wake_.wait_for(lock, std::chrono::nanoseconds(wait_ns),
+                              [this] { return kicked_ || stopping_.load(); });
+    kicked_ = false;
+  }
+}
+
+absl::Status VolumeImpl::Drain(const std::function<bool(uint64_t dirty_bytes)>& progress) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  ++drains_;
+  absl::Status status;
+  uint64_t since_ns = clock_.MonotonicNs();
+  while (status.ok() && log_->HasWork()) {
+    if (progress && !progress(log_->dirty_blocks() * kBlockBytes)) {
+      status = absl::CancelledError("drain was cancelled");
+      break;
+    }
+    if (!config_.background_threads) {
+      status = RunBackgroundStep().status();
+      continue;
+    }
+    Kick();
+    std::unique_lock lock(background_mutex_);
+    background_wake_.wait_for(lock, kLook, [this] { return stopping_.load(); });
+    if (stopping_) status = absl::CancelledError("the volume is being closed");
+    if (background_error_.ok()) {
+      since_ns = clock_.MonotonicNs();
+    } else if (clock_.MonotonicNs() - since_ns > 5 * kErrorPauseNs) {
+      status = Annotate(background_error_, "drain");
+    }
+  }
+  --drains_;
+  if (progress && status.ok()) progress(0);
+  return status;
+}
+
+absl::Status VolumeImpl::Close() {
+  stopping_ = true;
+  Kick();
+  if (background_.joinable()) background_.join();
+  if (closed_) return absl::OkStatus();
+  EBB_RETURN_IF_ERROR(log_->Close());
+  EBB_RETURN_IF_ERROR(devices_.Stamp(identity_, identity_.epoch, log_->dirty_blocks() * kBlockBytes,
+                                     /*clean=*/true));
+  closed_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace ebb::storage

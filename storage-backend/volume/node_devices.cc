@@ -1,0 +1,256 @@
+#include "storage-backend/volume/node_devices.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "fmt/format.h"
+#include "storage-backend/log/cache_log.h"
+
+namespace ebb::storage {
+namespace {
+
+constexpr std::string_view kRecordKey = "node";
+constexpr uint32_t kRecordVersion = 1;
+
+// The value of kRecordKey: docs/formats.md, "Metadata".
+struct DiskRecord {
+  uint32_t format_version;
+  uint32_t formatting;
+  Uuid uuid;
+  uint64_t volume_bytes;
+  uint32_t reserved;
+  uint32_t crc32c;
+};
+static_assert(sizeof(DiskRecord) == 40);
+
+uint32_t RecordCrc(const DiskRecord& disk) {
+  return Crc32c(std::as_bytes(std::span(&disk, 1)).first(offsetof(DiskRecord, crc32c)));
+}
+
+absl::Status CheckVolumeBytes(uint64_t volume_bytes) {
+  constexpr uint64_t kVolumeBytesMax = uint64_t{16} << 40;
+  if (volume_bytes == 0 || volume_bytes % kCacheBlockBytes != 0 || volume_bytes > kVolumeBytesMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("a volume of {} bytes is not a multiple of 4096 up to 16 TiB", volume_bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<NodeDevices::Record> NodeDevices::ReadRecord() {
+  EBB_ASSIGN_OR_RETURN(const auto value, metadata_->Get(Table::kNode, kRecordKey));
+  if (!value.has_value()) return Record{};
+  DiskRecord disk;
+  if (value->size() != sizeof disk) return absl::DataLossError("the node's record is damaged");
+  std::memcpy(&disk, value->data(), sizeof disk);
+  if (disk.format_version != kRecordVersion || disk.crc32c != RecordCrc(disk)) {
+    return absl::DataLossError("the node's record is damaged or of another version");
+  }
+  return Record{.present = true,
+                .formatting = disk.formatting != 0,
+                .uuid = disk.uuid,
+                .volume_bytes = disk.volume_bytes};
+}
+
+absl::Status NodeDevices::WriteRecord(const Record& record) {
+  DiskRecord disk = {.format_version = kRecordVersion,
+                     .formatting = record.formatting ? 1U : 0U,
+                     .uuid = record.uuid,
+                     .volume_bytes = record.volume_bytes,
+                     .reserved = 0,
+                     .crc32c = 0};
+  disk.crc32c = RecordCrc(disk);
+  MetadataBatch batch;
+  batch.Put(Table::kNode, kRecordKey,
+            std::string_view(reinterpret_cast<const char*>(&disk), sizeof disk));
+  return Annotate(metadata_->Commit(batch, /*durable=*/true), "node record");
+}
+
+std::vector<NodeDevices::Found> NodeDevices::ReadAll() {
+  std::vector<Found> all;
+  const auto add = [&](std::string name, Device* device, Superblock::Role role, uint32_t index) {
+    Found found = {.name = fmt::format("{} ({})", name, device->Describe()),
+                   .device = device,
+                   .role = role,
+                   .index = index,
+                   .status = {},
+                   .reading = {}};
+    absl::StatusOr<SuperblockReading> reading = ReadSuperblock(*device);
+    if (reading.ok()) {
+      found.reading = *std::move(reading);
+    } else {
+      found.status = reading.status();
+    }
+    all.push_back(std::move(found));
+  };
+  add("the cache device", cache_, Superblock::Role::kCache, 0);
+  for (uint32_t i = 0; i < capacity_.size(); ++i) {
+    add(fmt::format("capacity device {}", i), capacity_[i], Superblock::Role::kCapacity, i);
+  }
+  return all;
+}
+
+std::string NodeDevices::Stake(const std::vector<Found>& found) {
+  uint64_t dirty_bytes = 0;
+  bool clean = true;
+  bool known = false;
+  for (const Found& one : found) {
+    if (!one.status.ok() || one.reading.blank) continue;
+    known = true;
+    dirty_bytes = std::max(dirty_bytes, one.reading.superblock.dirty_bytes);
+    clean = clean && one.reading.superblock.clean_shutdown;
+  }
+  if (!known) return "; nothing was changed";
+  if (clean) {
+    return fmt::format("; nothing was changed; {} bytes that are only in the cache are at stake",
+                       dirty_bytes);
+  }
+  return fmt::format(
+      "; nothing was changed; the node was not closed cleanly: {} bytes or more, up to the size of "
+      "the cache, are at stake",
+      dirty_bytes);
+}
+
+absl::Status NodeDevices::CheckFormatted(const Record& record, const std::vector<Found>& found,
+                                         uint64_t epoch) {
+  const auto refuse = [&](const std::string& why) {
+    return absl::FailedPreconditionError(why + Stake(found));
+  };
+  for (const Found& one : found) {
+    const Superblock& superblock = one.reading.superblock;
+    if (one.reading.blank) {
+      return refuse(
+          fmt::format("{} is blank, but the node {} exists", one.name, FormatUuid(record.uuid)));
+    }
+    if (superblock.node_uuid != record.uuid) {
+      return refuse(fmt::format("{} belongs to node {}, not to {}", one.name,
+                                FormatUuid(superblock.node_uuid), FormatUuid(record.uuid)));
+    }
+    if (superblock.role != one.role || superblock.device_index != one.index) {
+      return refuse(fmt::format("{} is really {} of this node", one.name,
+                                superblock.role == Superblock::Role::kCache
+                                    ? "the cache device"
+                                    : fmt::format("capacity device {}", superblock.device_index)));
+    }
+    if (superblock.capacity_device_count != capacity_.size()) {
+      return refuse(fmt::format("the node has {} capacity devices, {} were given",
+                                superblock.capacity_device_count, capacity_.size()));
+    }
+    // A crash while a session begins leaves some devices one ahead of the record.
+    if (superblock.epoch < epoch) {
+      return refuse(fmt::format(
+          "{} is stale: it was last part of the node in session {}, the node has had {}", one.name,
+          superblock.epoch, epoch));
+    }
+    if (superblock.epoch > epoch + 1) {
+      return refuse(
+          fmt::format("the metadata is stale: it ends with session {}, {} has seen session {}",
+                      epoch, one.name, superblock.epoch));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NodeDevices::Identity> NodeDevices::CheckOrFormat(uint64_t volume_bytes,
+                                                                 uint64_t segment_bytes) {
+  if (capacity_.empty() || capacity_.size() > 7) {
+    return absl::InvalidArgumentError(
+        fmt::format("a node has 1 to 7 capacity devices, not {}", capacity_.size()));
+  }
+  EBB_ASSIGN_OR_RETURN(const Record record, ReadRecord());
+  EBB_ASSIGN_OR_RETURN(const CacheLog::Tail tail, CacheLog::ReadTail(*metadata_));
+  const std::vector<Found> found = ReadAll();
+  for (const Found& one : found) {
+    if (one.status.ok()) continue;
+    return absl::Status(
+        one.status.code(),
+        fmt::format("{}: {}{}", one.name, std::string(one.status.message()), Stake(found)));
+  }
+  const bool all_blank =
+      std::all_of(found.begin(), found.end(), [](const Found& one) { return one.reading.blank; });
+  if (!record.present) {
+    if (all_blank) return Format(record, volume_bytes, segment_bytes);
+    const auto used = std::find_if(found.begin(), found.end(),
+                                   [](const Found& one) { return !one.reading.blank; });
+    return absl::FailedPreconditionError(
+        fmt::format("the metadata is new, but {} belongs to node {}{}", used->name,
+                    FormatUuid(used->reading.superblock.node_uuid), Stake(found)));
+  }
+  const bool half_formatted =
+      record.formatting && std::all_of(found.begin(), found.end(), [&](const Found& one) {
+        return one.reading.blank || (one.reading.superblock.node_uuid == record.uuid &&
+                                     one.reading.superblock.epoch == 0);
+      });
+  if (half_formatted) return Format(record, volume_bytes, segment_bytes);
+
+  EBB_RETURN_IF_ERROR(CheckFormatted(record, found, tail.epoch));
+  if (volume_bytes != 0 && volume_bytes != record.volume_bytes) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the volume has {} bytes, not {}; nothing was changed", record.volume_bytes, volume_bytes));
+  }
+  EBB_ASSIGN_OR_RETURN(
+      const LogGeometry geometry,
+      ChooseGeometry(cache_->size_bytes(), found[0].reading.superblock.segment_bytes));
+  return Identity{.uuid = record.uuid,
+                  .volume_bytes = record.volume_bytes,
+                  .epoch = tail.epoch,
+                  .geometry = geometry};
+}
+
+// A crash in the middle leaves the mark "formatting" in the metadata, and devices that are blank or
+// carry its UUID with epoch 0: the next start formats again.
+absl::StatusOr<NodeDevices::Identity> NodeDevices::Format(const Record& record,
+                                                          uint64_t volume_bytes,
+                                                          uint64_t segment_bytes) {
+  EBB_RETURN_IF_ERROR(CheckVolumeBytes(volume_bytes));
+  EBB_ASSIGN_OR_RETURN(const LogGeometry geometry,
+                       ChooseGeometry(cache_->size_bytes(), segment_bytes));
+  const Identity identity = {.uuid = record.present ? record.uuid : MakeUuid(),
+                             .volume_bytes = volume_bytes,
+                             .epoch = 0,
+                             .geometry = geometry};
+  Record fresh = {
+      .present = true, .formatting = true, .uuid = identity.uuid, .volume_bytes = volume_bytes};
+  EBB_RETURN_IF_ERROR(WriteRecord(fresh));
+  EBB_RETURN_IF_ERROR(Stamp(identity, 0, 0, /*clean=*/true));
+  fresh.formatting = false;
+  EBB_RETURN_IF_ERROR(WriteRecord(fresh));
+  return identity;
+}
+
+absl::Status NodeDevices::Stamp(const Identity& identity, uint64_t epoch, uint64_t dirty_bytes,
+                                bool clean) {
+  Superblock superblock = {
+      .node_uuid = identity.uuid,
+      .device_uuid = {},
+      .role = Superblock::Role::kCache,
+      .device_index = 0,
+      .capacity_device_count = static_cast<uint32_t>(capacity_.size()),
+      .device_bytes = 0,
+      .segment_bytes = uint64_t{identity.geometry.segment_blocks} * kCacheBlockBytes,
+      .epoch = epoch,
+      .dirty_bytes = dirty_bytes,
+      .clean_shutdown = clean};
+  const auto stamp = [&](Device& device, uint32_t number) {
+    // A device's own UUID follows from the node's and its number, so it never changes.
+    superblock.device_uuid = identity.uuid;
+    superblock.device_uuid[15] = static_cast<uint8_t>(superblock.device_uuid[15] ^ (number + 1));
+    superblock.device_bytes = device.size_bytes();
+    return WriteSuperblock(device, superblock);
+  };
+  EBB_RETURN_IF_ERROR(Annotate(stamp(*cache_, 0), "superblock of the cache device"));
+  superblock.role = Superblock::Role::kCapacity;
+  for (uint32_t i = 0; i < capacity_.size(); ++i) {
+    superblock.device_index = i;
+    EBB_RETURN_IF_ERROR(
+        Annotate(stamp(*capacity_[i], i + 1), fmt::format("superblock of capacity device {}", i)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ebb::storage

@@ -1,0 +1,72 @@
+// NodeDevices decides whether a set of devices and a metadata store are one node, and formats them
+// when all of them are blank.
+//
+// Nothing is written before everything was checked; a device with a superblock, or with anything
+// else on it, is never formatted. Every refusal says why and what is at stake.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage-backend/device/device.h"
+#include "storage-backend/device/superblock.h"
+#include "storage-backend/log/log_format.h"
+#include "storage-backend/metadata/metadata_store.h"
+
+namespace ebb::storage {
+
+class NodeDevices {
+ public:
+  struct Identity {
+    Uuid uuid{};
+    uint64_t volume_bytes = 0;
+    uint64_t epoch = 0;  // of the last session; the next is one more
+    LogGeometry geometry;
+  };
+
+  // Borrows everything.
+  NodeDevices(Device* cache, std::vector<Device*> capacity, MetadataStore* metadata)
+      : cache_(cache), capacity_(std::move(capacity)), metadata_(metadata) {}
+
+  // The node they are. `volume_bytes` 0 takes the recorded size; `segment_bytes` is for a new node.
+  absl::StatusOr<Identity> CheckOrFormat(uint64_t volume_bytes, uint64_t segment_bytes);
+
+  // Writes the superblock of every device durably.
+  absl::Status Stamp(const Identity& identity, uint64_t epoch, uint64_t dirty_bytes, bool clean);
+
+ private:
+  // What metadata says of the node.
+  struct Record {
+    bool present = false;
+    bool formatting = false;  // a format was begun and not finished
+    Uuid uuid{};
+    uint64_t volume_bytes = 0;
+  };
+  struct Found {
+    std::string name;  // "the cache device (file x)"
+    Device* device = nullptr;
+    Superblock::Role role = Superblock::Role::kCache;
+    uint32_t index = 0;
+    absl::Status status;  // of reading its superblock
+    SuperblockReading reading;
+  };
+
+  absl::StatusOr<Record> ReadRecord();
+  absl::Status WriteRecord(const Record& record);
+  std::vector<Found> ReadAll();
+  absl::StatusOr<Identity> Format(const Record& record, uint64_t volume_bytes,
+                                  uint64_t segment_bytes);
+  absl::Status CheckFormatted(const Record& record, const std::vector<Found>& found,
+                              uint64_t epoch);
+  // "; 12 MiB ... are at stake".
+  static std::string Stake(const std::vector<Found>& found);
+
+  Device* cache_;
+  std::vector<Device*> capacity_;
+  MetadataStore* metadata_;
+};
+
+}  // namespace ebb::storage

@@ -1,0 +1,166 @@
+#include "storage-backend/volume/volume_impl.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "fmt/format.h"
+
+namespace ebb::storage {
+namespace {
+
+std::vector<Device*> Borrow(const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<Device*> borrowed;
+  for (const auto& device : devices) borrowed.push_back(device.get());
+  return borrowed;
+}
+
+}  // namespace
+
+VolumeImpl::VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clock)
+    : config_(config),
+      clock_(clock),
+      parts_(std::move(parts)),
+      devices_(parts_.cache.get(), Borrow(parts_.capacity), parts_.metadata.get()) {}
+
+absl::StatusOr<std::unique_ptr<VolumeImpl>> VolumeImpl::Open(
+    const VolumeConfig& config, VolumeParts parts, Clock& clock,
+    const std::function<void(double)>& progress) {
+  EBB_CHECK(parts.cache != nullptr && parts.metadata != nullptr);
+  auto volume = std::unique_ptr<VolumeImpl>(new VolumeImpl(config, std::move(parts), clock));
+  EBB_RETURN_IF_ERROR(volume->Start(progress));
+  return volume;
+}
+
+absl::Status VolumeImpl::Start(const std::function<void(double)>& progress) {
+  EBB_ASSIGN_OR_RETURN(identity_,
+                       devices_.CheckOrFormat(config_.volume_bytes, config_.segment_bytes));
+  const uint64_t epoch = identity_.epoch + 1;
+  EBB_ASSIGN_OR_RETURN(
+      log_,
+      CacheLog::Open({.device = parts_.cache.get(),
+                      .metadata = parts_.metadata.get(),
+                      .clock = &clock_,
+                      .node_uuid = identity_.uuid,
+                      .epoch = epoch,
+                      .geometry = identity_.geometry,
+                      .on_change = [this](uint64_t first,
+                                          uint64_t count) { read_cache_.Erase(first, count); }},
+                     progress));
+  EBB_ASSIGN_OR_RETURN(
+      tier_, parts_.open_tier(Borrow(parts_.capacity), parts_.metadata.get(), identity_.uuid));
+  // Nothing was written so far. The stamp flushes the cache device too, and with it whatever of the
+  // replayed log a dying process had left in the device's volatile cache.
+  EBB_RETURN_IF_ERROR(devices_.Stamp(identity_, epoch, log_->dirty_blocks() * kBlockBytes,
+                                     /*clean=*/false));
+  EBB_RETURN_IF_ERROR(log_->BeginSession());
+  identity_.epoch = epoch;
+  destager_ = std::make_unique<Destager>(*log_, *tier_, *parts_.cache, clock_);
+  EBB_RETURN_IF_ERROR(Apply(config_.setting));
+  if (config_.background_threads) background_ = std::thread([this] { BackgroundLoop(); });
+  return absl::OkStatus();
+}
+
+VolumeImpl::~VolumeImpl() {
+  stopping_ = true;
+  Kick();
+  if (background_.joinable()) background_.join();
+}
+
+absl::Status VolumeImpl::Apply(const Setting& setting) {
+  const std::vector<std::string> faults = SettingFaults(setting, config_.limits);
+  if (!faults.empty()) {
+    std::string all;
+    for (const std::string& fault : faults) all += (all.empty() ? "" : "; ") + fault;
+    return absl::InvalidArgumentError(all);
+  }
+  {
+    const std::lock_guard lock(setting_mutex_);
+    setting_ = setting;
+    readahead_blocks_ = static_cast<uint32_t>(setting[KnobId::kReadaheadBlocks]);
+    sequential_bypass_bytes_ = static_cast<uint64_t>(setting[KnobId::kSequentialBypassBytes]);
+    throttle_softness_ = static_cast<int>(setting[KnobId::kThrottleSoftness]);
+    destage_watermark_ = static_cast<int>(setting[KnobId::kDestageWatermark]);
+    log_->SetReadShare(static_cast<double>(setting[KnobId::kNvmeReadShare]) / 100);
+    log_->SetFlushGroupUs(static_cast<uint64_t>(setting[KnobId::kFlushGroupUs]));
+    const std::lock_guard cache_lock(log_->mutex());
+    read_cache_.SetPolicy(setting.As<ReadPolicy>(KnobId::kReadPolicy));
+    read_cache_.SetAdmission(setting.As<ReadAdmission>(KnobId::kReadAdmission));
+    read_cache_.SetTargetBytes(static_cast<uint64_t>(setting[KnobId::kReadCacheBytes]));
+  }
+  // A large cache is touched a chunk at a time by the background; a small change is done at once,
+  // and all of it where there is no background.
+  constexpr size_t kChunksAtOnce = 64;
+  if (config_.background_threads) {
+    ResizeReadCacheStep(kChunksAtOnce);
+    Kick();
+  } else {
+    while (ResizeReadCacheStep(kChunksAtOnce)) {
+    }
+  }
+  return absl::OkStatus();
+}
+
+Setting VolumeImpl::CurrentSetting() const {
+  const std::lock_guard lock(setting_mutex_);
+  return setting_;
+}
+
+VolumeMetrics VolumeImpl::Metrics() {
+  VolumeMetrics metrics;
+  const std::lock_guard lock(log_->mutex());
+  stats_.Sum(metrics);
+  const CacheLog::Usage usage = log_->GetUsageLocked();
+  const uint64_t segment_bytes = uint64_t{log_->geometry().segment_blocks} * kBlockBytes;
+  metrics.cache_data_bytes = usage.appended_blocks * kBlockBytes;
+  metrics.cache_written_bytes = usage.written_bytes;
+  metrics.cache_space_bytes = log_->geometry().space_bytes();
+  metrics.dirty_bytes = usage.dirty_blocks * kBlockBytes;
+  metrics.free_bytes = usage.free_segments * segment_bytes;
+  metrics.clean_bytes = metrics.cache_space_bytes - metrics.dirty_bytes - metrics.free_bytes;
+  metrics.dirty_share = usage.fill;
+  metrics.coalesced_blocks = usage.coalesced_blocks;
+
+  const Destager::Counters& destage = destager_->counters();
+  metrics.destage_batches = destage.batches;
+  metrics.destaged_blocks = destage.blocks;
+  metrics.deduplicated_blocks = destage.deduplicated_blocks;
+  metrics.destage_raw_bytes = destage.raw_bytes;
+  metrics.destage_stored_bytes = destage.stored_bytes;
+  metrics.capacity_written_bytes = destage.written_bytes;
+  metrics.draining = drains_ > 0;
+
+  const CapacityUsage capacity = tier_->Usage();
+  metrics.logical_bytes = capacity.logical_bytes;
+  metrics.unique_bytes = capacity.unique_bytes;
+  metrics.physical_bytes = capacity.physical_bytes;
+  metrics.read_cache_used_bytes = read_cache_.used_bytes();
+  metrics.device_errors = log_->device_errors() + read_errors_;
+  metrics.checksum_errors = checksum_errors_ + destage.checksum_errors;
+  return metrics;
+}
+
+std::string VolumeImpl::Describe() const {
+  std::string text = fmt::format("volume of {} on cache {}", FormatBytes(identity_.volume_bytes),
+                                 parts_.cache->Describe());
+  for (const auto& device : parts_.capacity)
+    text += fmt::format(", capacity {}", device->Describe());
+  return text;
+}
+
+absl::Status VolumeImpl::CheckRange(uint64_t offset, uint64_t bytes) const {
+  if (offset <= identity_.volume_bytes && bytes <= identity_.volume_bytes - offset) {
+    return absl::OkStatus();
+  }
+  return absl::OutOfRangeError(fmt::format("{} bytes at {} are beyond the volume's end at {}",
+                                           bytes, offset, identity_.volume_bytes));
+}
+
+absl::Status VolumeImpl::Finish(Op op, uint64_t bytes, uint64_t begin_ns, absl::Status status) {
+  stats_.Record(op, bytes, clock_.MonotonicNs() - begin_ns, status.ok());
+  return status;
+}
+
+}  // namespace ebb::storage

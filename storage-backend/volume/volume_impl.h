@@ -1,0 +1,180 @@
+// VolumeImpl ties the parts of the store together behind Volume: log, read cache, capacity tier,
+// destager and their policies.
+//
+// Every verb is a plan under the log's lock, I/O without it, and a completion under it again, so
+// that an asynchronous front end can run the three apart. volume_read.cc and volume_write.cc hold
+// the verbs, background.cc what happens between them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "storage-backend/capacity/capacity_tier.h"
+#include "storage-backend/destage/destager.h"
+#include "storage-backend/log/cache_log.h"
+#include "storage-backend/metadata/metadata_store.h"
+#include "storage-backend/policy/destage_pacing.h"
+#include "storage-backend/policy/stream_detector.h"
+#include "storage-backend/policy/write_throttle.h"
+#include "storage-backend/volume/node_devices.h"
+#include "storage-backend/volume/op_stats.h"
+#include "storage-backend/volume/read_cache.h"
+#include "storage-backend/volume/volume.h"
+
+namespace ebb::storage {
+
+// The parts of a volume; a test may put another capacity tier in.
+struct VolumeParts {
+  std::unique_ptr<Device> cache;
+  std::vector<std::unique_ptr<Device>> capacity;
+  std::unique_ptr<MetadataStore> metadata;
+  std::function<absl::StatusOr<std::unique_ptr<CapacityTier>>(std::vector<Device*>, MetadataStore*,
+                                                              const Uuid&)>
+      open_tier;
+};
+
+class VolumeImpl final : public Volume {
+ public:
+  static absl::StatusOr<std::unique_ptr<VolumeImpl>> Open(
+      const VolumeConfig& config, VolumeParts parts, Clock& clock,
+      const std::function<void(double)>& progress);
+  ~VolumeImpl() override;
+
+  absl::Status Read(uint64_t offset, std::span<std::byte> out) override;
+  absl::Status Write(uint64_t offset, std::span<const std::byte> in, bool fua) override;
+  absl::Status WriteZeroes(uint64_t offset, uint64_t bytes, bool fua) override;
+  absl::Status Trim(uint64_t offset, uint64_t bytes, bool fua) override;
+  absl::Status Flush() override;
+  absl::Status Apply(const Setting& setting) override;
+  Setting CurrentSetting() const override;
+  VolumeMetrics Metrics() override;
+  absl::Status Drain(const std::function<bool(uint64_t dirty_bytes)>& progress) override;
+  absl::StatusOr<bool> RunBackgroundStep() override;
+  absl::Status Close() override;
+  uint64_t volume_bytes() const override { return identity_.volume_bytes; }
+  std::string Describe() const override;
+  std::string uuid() const override { return FormatUuid(identity_.uuid); }
+
+ private:
+  // --- reads ---
+  enum class Source : uint8_t { kDram, kLog, kCapacity, kZeroes };
+  struct BlockPlan {
+    Source source = Source::kZeroes;
+    uint32_t generation = 0;
+    CacheLog::Place place;            // of kLog
+    ReadCache::Slot* slot = nullptr;  // of kDram: pinned
+  };
+  struct ReadPlan {
+    uint64_t first_block = 0;
+    uint32_t wanted = 0;  // blocks the client asked for; more are readahead
+    bool keep = true;     // what is read may enter the read cache
+    std::vector<BlockPlan> blocks;
+  };
+  // Memory of one read in progress, kept for the next.
+  struct ReadScratch {
+    ReadPlan plan;
+    AlignedBuffer bounce;
+    AlignedBuffer block;  // for partial blocks
+    std::unique_ptr<bool[]> mapped;
+  };
+  static constexpr uint32_t kReadBlocksMax = 256;  // a longer read is done in pieces
+
+  absl::Status ReadBytes(uint64_t offset, std::span<std::byte> out, ReadSources* sources);
+  absl::Status ReadBlocks(uint64_t first_block, std::span<std::byte> out, bool client,
+                          ReadScratch& scratch, ReadSources* sources);
+  void PlanRead(uint64_t first_block, uint32_t count, bool client, ReadPlan& plan);
+  void PlanReadahead(ReadPlan& plan);
+  absl::Status ExecuteRead(ReadPlan& plan, std::span<std::byte> out, ReadScratch& scratch);
+  // Reads blocks [begin, end) of the plan, all in the log's device side by side or all in the
+  // capacity tier, to `out`.
+  absl::Status ReadRun(ReadPlan& plan, size_t begin, size_t end, std::byte* out,
+                       ReadScratch& scratch);
+  void KeepBlocks(ReadPlan& plan, const std::byte* data, size_t begin, size_t end);
+  void UnpinPlan(ReadPlan& plan);
+  absl::Status CheckBlock(const BlockPlan& plan, uint64_t block, const std::byte* data);
+  std::unique_ptr<ReadScratch> TakeScratch();
+  void GiveScratch(std::unique_ptr<ReadScratch> scratch);
+
+  // --- writes ---
+  absl::Status WriteBytes(uint64_t offset, std::span<const std::byte> in, uint64_t now_ns,
+                          uint64_t* sequence);
+  absl::Status WriteBlocks(uint64_t first_block, std::span<const std::byte> data, uint64_t now_ns,
+                           uint64_t* sequence);
+  // Merges `in` into one block; `in` empty: zeroes [begin, begin + bytes) of it.
+  absl::Status MergeBlock(uint64_t block, uint32_t begin, uint32_t bytes,
+                          std::span<const std::byte> in, uint64_t* sequence);
+  absl::Status AppendRange(EntryKind kind, uint64_t first_block, uint64_t count,
+                           uint64_t* sequence);
+  absl::Status WriteZeroBytes(uint64_t offset, uint64_t bytes, uint64_t* sequence);
+  void Throttle(uint64_t bytes);
+  // ResourceExhausted when these blocks, now to be dirty, could not be destaged any more.
+  absl::Status CheckSpace(uint64_t first_block, uint64_t blocks);
+  // Waits for, or makes, room in a full log.
+  absl::Status MakeRoom(uint64_t waiting_since_ns);
+  absl::Status CheckRange(uint64_t offset, uint64_t bytes) const;
+  absl::Status Finish(Op op, uint64_t bytes, uint64_t begin_ns, absl::Status status);
+
+  // --- background ---
+  void BackgroundLoop();
+  void Kick();
+  StoreOptions CurrentStoreOptions() const;
+  absl::StatusOr<bool> DestageStep();
+  // Grows or shrinks the read cache a little toward its target; false when it is there.
+  bool ResizeReadCacheStep(size_t chunks_max);
+  void NoteBackgroundError(const absl::Status& status);
+
+  VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clock);
+  absl::Status Start(const std::function<void(double)>& progress);
+
+  const VolumeConfig config_;
+  Clock& clock_;
+  VolumeParts parts_;  // devices and metadata outlive all that follows
+  NodeDevices devices_;
+  NodeDevices::Identity identity_;
+  std::unique_ptr<CapacityTier> tier_;
+  std::unique_ptr<CacheLog> log_;
+  std::unique_ptr<Destager> destager_;
+  OpStats stats_;
+
+  // Guarded by log_->mutex(), so that a block is looked up everywhere in one step.
+  ReadCache read_cache_;
+  StreamDetector streams_;
+
+  mutable std::mutex setting_mutex_;
+  Setting setting_;
+  // The knobs that requests look at, without the lock.
+  std::atomic<uint32_t> readahead_blocks_{0};
+  std::atomic<uint64_t> sequential_bypass_bytes_{0};
+  std::atomic<int> throttle_softness_{0};
+  std::atomic<int> destage_watermark_{0};
+
+  std::mutex throttle_mutex_;
+  WriteThrottle throttle_;
+  std::atomic<uint64_t> admitting_blocks_{0};  // checked for space, not yet in the log
+  std::atomic<uint64_t> checksum_errors_{0};
+  std::atomic<uint64_t> read_errors_{0};
+
+  std::mutex scratch_mutex_;
+  std::vector<std::unique_ptr<ReadScratch>> scratches_;
+
+  std::mutex step_mutex_;  // one background step at a time
+  DestagePacing pacing_;
+  std::mutex background_mutex_;
+  std::condition_variable background_wake_;
+  bool kicked_ = false;
+  absl::Status background_error_;  // of the last destage batch
+  std::atomic<int> drains_{0};
+  std::atomic<bool> stopping_{false};
+  bool closed_ = false;
+  std::thread background_;
+};
+
+}  // namespace ebb::storage
