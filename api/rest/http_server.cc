@@ -372,6 +372,10 @@ absl::Status ProbeTcp(const ListenAddress& listen) {
 
 }  // namespace
 
+absl::Status CheckListenAddressIsFree(const ListenAddress& address) {
+  return address.is_unix() ? ClearSocketPath(address.socket_path) : ProbeTcp(address);
+}
+
 class HttpServer::Impl {
  public:
   Impl(const HttpServerOptions& options, RestApi& api)
@@ -383,8 +387,8 @@ class HttpServer::Impl {
   }
 
   absl::Status Bind() {
+    EBB_RETURN_IF_ERROR(CheckListenAddressIsFree(address_));
     if (address_.is_unix()) {
-      EBB_RETURN_IF_ERROR(ClearSocketPath(address_.socket_path));
       server_.set_address_family(AF_UNIX);
       if (!server_.bind_to_port(address_.socket_path, 80)) {
         return absl::FailedPreconditionError(
@@ -397,7 +401,6 @@ class HttpServer::Impl {
         return ErrnoStatus(errno, "chmod " + address_.socket_path);
       }
     } else {
-      EBB_RETURN_IF_ERROR(ProbeTcp(address_));
       if (address_.port == 0) {
         const int port = server_.bind_to_any_port(address_.host);
         if (port <= 0) return absl::UnavailableError("no free port on " + address_.host);

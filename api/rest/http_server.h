@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/rest/listen_address.h"
 #include "api/rest/rest_api.h"
@@ -28,6 +29,9 @@ struct HttpServerOptions {
   int idle_ms_max = 5'000;      // between requests of one connection
   size_t requests_per_connection_max = 1'000;
 };
+
+// FailedPrecondition when another process serves there; tells without disturbing it.
+absl::Status CheckListenAddressIsFree(const ListenAddress& address);
 
 class HttpServer {
  public:
