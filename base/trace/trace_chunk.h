@@ -23,7 +23,7 @@ inline constexpr size_t kHeaderFixedBytes = 36;
 inline constexpr size_t kNoteBytesMax = 4096;
 // A chunk is closed when it has either; so its decoded columns stay far below kChunkRawBytesMax.
 inline constexpr size_t kChunkRecords = 8192;
-inline constexpr size_t kChunkFingerprints = 128 * 1024;
+inline constexpr size_t kChunkFingerprints = 131'072;
 inline constexpr size_t kChunkRawBytesMax = 4 << 20;
 
 // The first bytes of every trace file.

@@ -1,5 +1,9 @@
+#include <cstring>
+#include <span>
 #include <string>
 
+#include "base/crc32c.h"
+#include "base/trace/trace_chunk.h"
 #include "base/trace/trace_reader.h"
 #include "base/trace/trace_summary.h"
 #include "base/trace/trace_writer.h"
@@ -58,6 +62,30 @@ TEST(TraceFileTest, EveryDamagedByteIsDetected) {
     ASSERT_THAT(back.status.message(), HasSubstr(folder.File("b")));
     ASSERT_TRUE(back.records.empty() || back.records == records) << "byte " << at;
   }
+}
+
+// Goal: a payload that is wrong but has a right checksum (a faulty writer) is never more than an
+// error. Method: flip bytes of a good payload and make the checksum fit again.
+TEST(TraceFileTest, NonsenseWithAGoodChecksumDoesNoHarm) {
+  auto chunk = EncodeChunk(0, SampleRecords(200, 7));
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  Rng rng(8);
+  size_t refused = 0;
+
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<std::byte> bytes(chunk->size());
+    std::memcpy(bytes.data(), chunk->data(), chunk->size());
+    for (uint64_t flips = 1 + rng.Below(4); flips > 0; --flips) {
+      bytes[8 + rng.Below(bytes.size() - 8)] ^= static_cast<std::byte>(1 + rng.Below(255));
+    }
+    const std::span<const std::byte> all(bytes);
+    const std::span<const std::byte> payload = all.subspan(kFrameBytes);
+    absl::StatusOr<Frame> frame = DecodeFrame(all.first(kFrameBytes));
+    if (frame.ok()) frame->crc32c = Crc32c(payload, Crc32c(all.first(20)));
+    if (!frame.ok() || !DecodeChunk(*frame, all.first(kFrameBytes), payload).ok()) ++refused;
+  }
+
+  EXPECT_GT(refused, 300U);
 }
 
 TEST(TraceFileTest, EveryTruncationIsDetected) {

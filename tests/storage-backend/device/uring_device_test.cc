@@ -1,8 +1,11 @@
 #include "storage-backend/device/uring_device.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include <fcntl.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -141,6 +144,54 @@ TEST(UringDeviceTest, DescribeNamesPathAndSize) {
   ASSERT_TRUE(device.ok()) << device.status();
 
   EXPECT_THAT((*device)->Describe(), HasSubstr("file " + folder.File("a") + ", 1 MiB"));
+}
+
+// A loop device over `file`, gone with the object; empty path where that is not allowed.
+class LoopDevice {
+ public:
+  explicit LoopDevice(const std::string& file) {
+    const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    const int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+    if (control >= 0) close(control);
+    if (number < 0) return;
+    const std::string path = "/dev/loop" + std::to_string(number);
+    loop_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int backing = open(file.c_str(), O_RDWR | O_CLOEXEC);
+    if (loop_ >= 0 && backing >= 0 && ioctl(loop_, LOOP_SET_FD, backing) == 0) path_ = path;
+    if (backing >= 0) close(backing);
+  }
+  ~LoopDevice() {
+    if (!path_.empty()) ioctl(loop_, LOOP_CLR_FD, 0);
+    if (loop_ >= 0) close(loop_);
+  }
+  LoopDevice(const LoopDevice&) = delete;
+  LoopDevice& operator=(const LoopDevice&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  int loop_ = -1;
+  std::string path_;
+};
+
+TEST(UringDeviceTest, OpensABlockDeviceForItselfAlone) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(CreateDeviceFile(folder.File("a"), 8 * kMiB).ok());
+  const LoopDevice loop(folder.File("a"));
+  if (loop.path().empty()) GTEST_SKIP() << "no permission to make a loop device";
+  auto device = UringDevice::Open(loop.path(), 8 * kMiB);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const AlignedBuffer noise = Noise(64 * kKiB, 5);
+  AlignedBuffer got(noise.size());
+
+  EXPECT_EQ((*device)->size_bytes(), 8 * kMiB);
+  EXPECT_THAT((*device)->Describe(), HasSubstr("block device " + loop.path()));
+  ASSERT_TRUE((*device)->Write(kMiB, {noise.data(), noise.size()}).ok());
+  ASSERT_TRUE((*device)->Flush().ok());
+  ASSERT_TRUE((*device)->Read(kMiB, got.span()).ok());
+  EXPECT_TRUE(std::equal(got.data(), got.data() + got.size(), noise.data()));
+  EXPECT_TRUE((*device)->Discard(kMiB, 64 * kKiB).ok());
+  EXPECT_EQ(*(*device)->AllocatedBytes(), 8 * kMiB);
+  EXPECT_EQ(OpenFault(loop.path()).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
