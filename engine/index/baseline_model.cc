@@ -15,7 +15,7 @@ constexpr size_t kColumns = 1 + kLoadFeatureCount;
 constexpr size_t kDoublesPerSample = kLoadFeatureCount + kComponentCount;
 constexpr size_t kBytesPerSample = kDoublesPerSample * sizeof(double) + 1;
 constexpr std::string_view kMagic = "ebbbase1";
-constexpr double kWeightMin = 1e-3;
+constexpr double kNearnessMin = 1e-3;
 // Neighbouring windows are alike (autocorrelation about 0.5), so n of them tell as much as n / 3.
 constexpr double kCorrelationInflation = 3;
 // A residual beyond this many robust deviations counts only up to there: a stall in one window must
@@ -85,12 +85,6 @@ void BaselineModel::Learn(const LoadFeatures& features, const ComponentLogs& log
   if (samples_.size() > config_.samples_max) samples_.pop_front();
 }
 
-double BaselineModel::WeightOf(size_t position, const LoadFeatures& features) const {
-  const double age = static_cast<double>(samples_.size() - 1 - position);
-  const double nearness = std::exp(-0.5 * SquaredDistance(samples_[position].features, features));
-  return nearness * std::exp2(-age / config_.half_life_windows);
-}
-
 double BaselineModel::NearWindows(const LoadFeatures& features) const {
   double sum = 0;
   for (const Sample& sample : samples_) {
@@ -103,21 +97,24 @@ void BaselineModel::PredictKind(const LoadFeatures& features, size_t first,
                                 BaselineEstimate& estimate) const {
   std::vector<Row> rows;
   Matrix normal = Matrix::Zero();
-  double weight_sum = 0;
+  double near_windows = 0;
   for (size_t i = 0; i < samples_.size(); ++i) {
     if (!samples_[i].logs.has(first)) continue;
-    const double weight = WeightOf(i, features);
-    if (weight < kWeightMin) continue;
+    const double nearness = std::exp(-0.5 * SquaredDistance(samples_[i].features, features));
+    if (nearness < kNearnessMin) continue;
+    near_windows += nearness;
+    // Old windows are evidence that the load was seen, but newer ones tell more about its level.
+    const double age = static_cast<double>(samples_.size() - 1 - i);
+    const double weight = nearness * std::exp2(-age / config_.half_life_windows);
     Row row{Vector::Zero(), weight, &samples_[i].logs};
     row.x(0) = 1;
     for (size_t j = 0; j < kLoadFeatureCount; ++j) {
       row.x(static_cast<Eigen::Index>(j + 1)) = samples_[i].features.value[j] - features.value[j];
     }
     normal += weight * row.x * row.x.transpose();
-    weight_sum += weight;
     rows.push_back(row);
   }
-  if (weight_sum < config_.near_windows_min) return;
+  if (near_windows < config_.near_windows_min) return;
   for (Eigen::Index j = 1; j < normal.rows(); ++j) normal(j, j) += config_.ridge;
   const Eigen::LLT<Matrix> factor(normal);
   const double level_variance = factor.solve(Vector::Unit(0))(0);

@@ -21,10 +21,10 @@
 namespace ebb::engine {
 
 struct BaselineConfig {
-  size_t samples_max = 2000;        // older windows are forgotten first
-  double half_life_windows = 1200;  // by windows learned, so a pause forgets nothing
-  double near_windows_min = 8;      // sum of nearness below this: "outside what was seen"
-  double ridge = 4;                 // strength of the prior that a load feature has no effect
+  size_t samples_max = 2000;       // older windows are forgotten first
+  double half_life_windows = 400;  // by windows learned, so a pause forgets nothing
+  double near_windows_min = 8;     // sum of nearness below this: "outside what was seen"
+  double ridge = 4;                // strength of the prior that a load feature has no effect
 };
 
 struct BaselineEstimate {
@@ -57,7 +57,6 @@ class BaselineModel {
     LoadFeatures features;
     ComponentLogs logs;
   };
-  double WeightOf(size_t position, const LoadFeatures& features) const;
   void PredictKind(const LoadFeatures& features, size_t first, BaselineEstimate& estimate) const;
 
   BaselineConfig config_;

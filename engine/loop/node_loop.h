@@ -167,8 +167,7 @@ class NodeLoop {
   // Back to the incumbent, whatever lease is held; NotFound (the node did it already) is fine.
   absl::Status RevertLease(const std::string& lease, const std::string& reason);
   env::Setting FromNamed(const NamedSetting& named) const;
-  env::Setting DefaultSetting() const { return FromNamed(record_.standard); }
-  bool IncumbentIsDefault() const;
+  bool IncumbentIsDefault() const { return incumbent_ == standard_; }
 
   NodeLoopParts parts_;
   std::thread thread_;
@@ -188,6 +187,7 @@ class NodeLoop {
   std::optional<Holdback> holdback_;
   std::optional<Recheck> recheck_;
   env::Setting incumbent_;
+  env::Setting standard_;  // what the index calls the default
   uint64_t setting_version_ = 0;
   uint64_t node_epoch_ = 0;
   int64_t window_ = 0;          // numbers every window of this object

@@ -40,8 +40,6 @@ env::Setting NodeLoop::FromNamed(const NamedSetting& named) const {
   return UnnameSetting(environment_->space(), named, environment_->space().Default());
 }
 
-bool NodeLoop::IncumbentIsDefault() const { return incumbent_ == DefaultSetting(); }
-
 void NodeLoop::WaitToReconnect() {
   if (connect_failures_ == 0) return;
   const uint64_t doublings = std::min<uint64_t>(connect_failures_ - 1, 10);
@@ -122,6 +120,7 @@ absl::Status NodeLoop::Reconcile() {
   }
   if (first) return FirstContact(state);
   incumbent_ = FromNamed(record().incumbent);
+  standard_ = FromNamed(record().standard);
   EBB_RETURN_IF_ERROR(ResolveOpenWork(story));
   EBB_RETURN_IF_ERROR(VoidOrphans());
   EBB_ASSIGN_OR_RETURN(state, environment_->ReadSettings());
@@ -132,7 +131,7 @@ absl::Status NodeLoop::Reconcile() {
 }
 
 absl::Status NodeLoop::FirstContact(const env::SettingState& state) {
-  incumbent_ = state.incumbent;
+  incumbent_ = standard_ = state.incumbent;
   const NamedSetting named = NameSetting(environment_->space(), state.incumbent);
   return EditRecord("attached",
                     fmt::format("attached to {}; its present setting is the default that the index "
@@ -318,6 +317,7 @@ void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::st
   for (const env::KnobChange& knob : change.knobs) {
     record_.pins.emplace(knob.knob, kForeign);
     record_.standard[knob.knob] = knob.to;
+    standard_.values[*environment_->space().Find(knob.knob)] = knob.to;
     record_.sources[knob.knob] = kForeign;
     record_.since_ms[knob.knob] = change.decided_ms;
   }

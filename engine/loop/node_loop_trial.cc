@@ -329,7 +329,7 @@ void NodeLoop::StartRecheck() {
 }
 
 void NodeLoop::StartHoldback(const std::string& why) {
-  const env::Setting standard = DefaultSetting();
+  const env::Setting standard = standard_;
   last_holdback_window_ = window_;
   {
     const std::lock_guard lock(mutex_);
@@ -365,7 +365,7 @@ void NodeLoop::StepHoldback(const env::Observation& observation) {
   }
   const ComponentLogs logs = MeasureComponents(observation.metrics);
   if (observation.valid && !observation.setting_changed && (logs.has_read || logs.has_write) &&
-      observation.setting == DefaultSetting()) {
+      observation.setting == standard_) {
     baseline_.Learn(FeaturesOf(observation.descriptor), logs);
     ++learned_in_load_;
   }
@@ -376,7 +376,7 @@ void NodeLoop::EndHoldback(const std::string& why) {
   const absl::Status reverted = RevertLease(holdback_->lease, "end of the holdback: " + why);
   holdback_.reset();
   if (!reverted.ok()) return Disconnect(reverted);
-  settled_window_ = window_ + 1 + SettleWindows(incumbent_, DefaultSetting());
+  settled_window_ = window_ + 1 + SettleWindows(incumbent_, standard_);
   const std::lock_guard lock(mutex_);
   record_.open.reset();
   HistoryWrite write;
