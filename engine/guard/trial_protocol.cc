@@ -20,6 +20,15 @@ constexpr double kPowerDeviate = 0.8416;
 // The estimate needs windows of the candidate before harm is judged.
 constexpr uint32_t kHarmWindowsMin = 2;
 
+// The backlog moves when it did over so many windows; its growth is judged with at least so many.
+constexpr size_t kBacklogWindows = 3;
+constexpr size_t kGrowthWindowsMin = 6;
+
+uint32_t StretchWindows(const TrialConfig& config) {
+  return static_cast<uint32_t>(std::max(0.0, config.settle_stretch_max - 1) *
+                               config.settle_windows);
+}
+
 double Percent(double relative) { return 100 * relative; }
 
 double FutileDeviate(uint32_t pairs_done) {
@@ -69,6 +78,7 @@ TrialProtocol::TrialProtocol(const TrialConfig& config, std::vector<LogSample> b
   before_median_ = logs[logs.size() / 2];
   before_noise_sd_ = EstimateNoise(samples_, config_.priors).noise_sd;
   settle_left_ = config_.settle_windows;
+  stretch_left_ = StretchWindows(config_);
   confirming_ = config_.skip_screening;
 }
 
@@ -76,6 +86,7 @@ TrialStep TrialProtocol::Next(const TrialWindow& window) {
   EBB_CHECK(phase_ != TrialPhase::kDecided);
   EBB_CHECK(window.window > samples_.back().window);
   ++verdict_.windows_used;
+  NoteBacklog(window);
   const bool usable =
       window.usable && window.candidate == run_candidate_ && (!window.mixture || settle_left_ > 0);
   if (usable && CatastropheStruck(window)) {
@@ -84,7 +95,11 @@ TrialStep TrialProtocol::Next(const TrialWindow& window) {
                        Percent(config_.catastrophe_drop)));
   } else if (settle_left_ > 0) {
     // Settling is a matter of time: a window that shows nothing counts as well.
-    if (--settle_left_ == 0) {
+    if (--settle_left_ == 0 && stretch_left_ > 0 && BacklogMoves()) {
+      --stretch_left_;
+      settle_left_ = 1;
+    }
+    if (settle_left_ == 0) {
       phase_ = confirming_ ? TrialPhase::kConfirming : TrialPhase::kScreening;
     }
   } else if (usable) {
@@ -93,6 +108,31 @@ TrialStep TrialProtocol::Next(const TrialWindow& window) {
     CountUnusable(window.idle);
   }
   return {run_candidate_ && phase_ != TrialPhase::kDecided, phase_ == TrialPhase::kDecided};
+}
+
+void TrialProtocol::NoteBacklog(const TrialWindow& window) {
+  if (settle_left_ == 0 && window.candidate && !leg_backlog_.empty()) {
+    growth_.push_back(window.backlog_share - leg_backlog_.back());
+  }
+  leg_backlog_.push_back(window.backlog_share);
+}
+
+bool TrialProtocol::BacklogMoves() const {
+  const size_t steps = std::min(kBacklogWindows, leg_backlog_.size() - 1);
+  if (steps == 0) return false;
+  const double moved = leg_backlog_.back() - leg_backlog_[leg_backlog_.size() - 1 - steps];
+  return std::abs(moved) > config_.backlog_growth_max * static_cast<double>(steps);
+}
+
+// Growth that stands out of its own ups and downs: a load in bursts fills and drains.
+bool TrialProtocol::GainIsBorrowed() const {
+  if (growth_.size() < kGrowthWindowsMin) return false;
+  const auto count = static_cast<double>(growth_.size());
+  double mean = 0;
+  for (const double growth : growth_) mean += growth / count;
+  double variance = 0;
+  for (const double growth : growth_) variance += (growth - mean) * (growth - mean) / (count - 1);
+  return mean > config_.backlog_growth_max && mean > 2 * std::sqrt(variance / count);
 }
 
 void TrialProtocol::CountUnusable(bool idle) {
@@ -155,6 +195,12 @@ void TrialProtocol::JudgePair() {
   const double evidence = LogEvidence(deviate, config_.prior_effect_sd / estimate_.sd);
   if (pairs_done_ >= config_.pairs_min && evidence >= -std::log(config_.keep_false_rate) &&
       verdict_.effect->mean >= config_.useful_effect) {
+    if (GainIsBorrowed()) {
+      return Decide(Verdict::kInconclusive,
+                    fmt::format("the gain is borrowed, because data waiting for destage keeps "
+                                "growing under it: {}",
+                                EffectText(*verdict_.effect)));
+    }
     return Decide(Verdict::kKeep, fmt::format("better in {} interleaved pairs: {}", pairs_done_,
                                               EffectText(*verdict_.effect)));
   }
@@ -174,7 +220,11 @@ void TrialProtocol::JudgePair() {
 
 void TrialProtocol::StartLeg(bool candidate) {
   leg_measured_ = 0;
-  if (candidate != run_candidate_) settle_left_ = config_.settle_windows;
+  leg_backlog_.clear();
+  if (candidate != run_candidate_) {
+    settle_left_ = config_.settle_windows;
+    stretch_left_ = StretchWindows(config_);
+  }
   run_candidate_ = candidate;
   catastrophe_strikes_ = 0;
   phase_ = settle_left_ > 0 ? TrialPhase::kSettling : TrialPhase::kConfirming;

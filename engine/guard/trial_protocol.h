@@ -10,8 +10,10 @@
 // Screening compares the candidate with the windows before the trial; it ends early when the
 // candidate is clearly harmful or not worth more windows. A keep is only given after interleaved
 // pairs of legs (incumbent, candidate), because a comparison of before and after cannot tell a
-// gain from a load that drifted. All tests look at every window and stay valid (sequential_test.h).
-// Not thread-safe.
+// gain from a load that drifted. A candidate that is faster because it leaves work for later is not
+// kept either: settling lasts longer while the backlog of destage still moves, and a gain under
+// which the backlog keeps growing is borrowed. All tests look at every window and stay valid
+// (sequential_test.h). Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,10 @@ struct TrialConfig {
   // trial at once; settling windows count here.
   double catastrophe_drop = 0.30;
   double catastrophe_deviations = 4.5;
+  // Settling goes on, at most this many times longer, while the backlog moves by more than this
+  // share a window; a keep is refused while it grows by more than that.
+  double settle_stretch_max = 2;
+  double backlog_growth_max = 0.005;
   bool skip_screening = false;  // straight to pairs: re-checks, settings proved before
   EstimatorPriors priors;
 };
@@ -52,6 +58,8 @@ struct TrialWindow {
   double log_index = 0;
   // The setting changed inside the window: fit for settling, not for measuring.
   bool mixture = false;
+  // Share of the write space that waits for destage, at the window's end.
+  double backlog_share = 0;
   // Not usable because the clients asked for nothing: no fault, but no news either.
   bool idle = false;
 };
@@ -95,6 +103,9 @@ class TrialProtocol {
   void CountUnusable(bool idle);
   bool CatastropheStruck(const TrialWindow& window);
   void Measure(const TrialWindow& window);
+  void NoteBacklog(const TrialWindow& window);
+  bool BacklogMoves() const;
+  bool GainIsBorrowed() const;
   void JudgeScreening();
   void JudgePair();
   bool Harmful() const;
@@ -114,6 +125,9 @@ class TrialProtocol {
   bool run_candidate_ = true;
   bool confirming_ = false;
   uint32_t settle_left_ = 0;
+  uint32_t stretch_left_ = 0;        // settling windows that may be added in this leg
+  std::vector<double> leg_backlog_;  // of the present leg
+  std::vector<double> growth_;       // of the backlog, in measured windows of the candidate
   uint32_t leg_measured_ = 0;
   uint32_t candidate_measured_ = 0;
   uint32_t pairs_done_ = 0;

@@ -144,6 +144,7 @@ void NodeLoop::StepTrial(const env::Observation& observation) {
   window.usable = observation.valid && reading_.known && observation.setting == expected;
   window.log_index = reading_.log_ratio;
   window.mixture = observation.setting_changed;
+  window.backlog_share = observation.metrics.dirty_share;
   const ComponentLogs logs = MeasureComponents(observation.metrics);
   window.idle = observation.valid && !logs.has_read && !logs.has_write;
   const TrialStep step = trial.protocol.Next(window);

@@ -121,6 +121,51 @@ TEST(TrialProtocolTest, AWindowWithBothSettingsOnlySettles) {
   EXPECT_FALSE(protocol.verdict().effect.has_value());
 }
 
+TEST(TrialProtocolTest, AGainThatLeavesWorkForLaterIsNotKept) {
+  for (const double growth : {0.0, 0.01}) {
+    Rng rng(9);
+    TrialProtocol protocol(TrialConfig{}, Before(rng));
+    bool candidate = true;
+    double backlog = 0.2;
+    for (int64_t window = 30; window < 200; ++window) {
+      backlog += 0.003 * rng.Normal() + (candidate ? growth : -growth);
+      TrialWindow next = Usable(window, candidate, (candidate ? 0.2 : 0.0) + 0.02 * rng.Normal());
+      next.backlog_share = backlog;
+      const TrialStep step = protocol.Next(next);
+      if (step.decided) break;
+      candidate = step.run_candidate;
+    }
+
+    EXPECT_EQ(protocol.verdict().verdict, growth > 0 ? Verdict::kInconclusive : Verdict::kKeep)
+        << protocol.verdict().reason;
+    EXPECT_EQ(protocol.verdict().reason.find("borrowed") != std::string::npos, growth > 0);
+  }
+}
+
+TEST(TrialProtocolTest, SettlingLastsWhileTheBacklogMoves) {
+  Rng rng(10);
+  TrialConfig config;
+  config.settle_windows = 4;
+  TrialProtocol moving(config, Before(rng));
+  TrialProtocol still(config, Before(rng));
+  for (int64_t window = 30; window < 34; ++window) {
+    TrialWindow next = Usable(window, true, 0);
+    still.Next(next);
+    next.backlog_share = 0.02 * static_cast<double>(window);
+    moving.Next(next);
+  }
+  EXPECT_EQ(still.phase(), TrialPhase::kScreening);
+  EXPECT_EQ(moving.phase(), TrialPhase::kSettling);
+
+  for (int64_t window = 34; window < 38; ++window) {
+    TrialWindow next = Usable(window, true, 0);
+    next.backlog_share = 0.02 * static_cast<double>(window);
+    moving.Next(next);
+  }
+
+  EXPECT_EQ(moving.phase(), TrialPhase::kScreening);  // at most twice as long
+}
+
 TEST(TrialProtocolTest, AbortIsVoidAndTripIsRevert) {
   Rng rng(5);
   TrialProtocol aborted(TrialConfig{}, Before(rng));
