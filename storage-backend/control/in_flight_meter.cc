@@ -10,6 +10,7 @@ void InFlightMeter::Add(uint64_t now_ns, int64_t change) {
   Shard& shard = shards_[mine % shards_.size()];
   const std::lock_guard lock(shard.mutex);
   shard.in_flight += change;
+  if (change > 0) ++shard.begun;
   shard.ended_minus_begun_ns -= now_ns * static_cast<uint64_t>(change);
 }
 
@@ -29,6 +30,15 @@ uint64_t InFlightMeter::in_flight() const {
     sum += shard.in_flight;
   }
   return static_cast<uint64_t>(sum);
+}
+
+uint64_t InFlightMeter::begun() const {
+  uint64_t sum = 0;
+  for (const Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    sum += shard.begun;
+  }
+  return sum;
 }
 
 }  // namespace ebb::storage

@@ -20,6 +20,7 @@ class InFlightMeter {
   // Integral of requests in flight over time, ns, up to `now_ns`.
   uint64_t IntegralNs(uint64_t now_ns) const;
   uint64_t in_flight() const;
+  uint64_t begun() const;  // requests so far
 
  private:
   struct alignas(64) Shard {
@@ -27,6 +28,7 @@ class InFlightMeter {
     // Modulo 2^64: single terms wrap, their sum does not.
     uint64_t ended_minus_begun_ns = 0;
     int64_t in_flight = 0;
+    uint64_t begun = 0;
   };
 
   void Add(uint64_t now_ns, int64_t change);

@@ -68,6 +68,8 @@ class NodeServer {
   absl::Status Close();
 
   uint64_t volume_bytes() const { return volume_->volume_bytes(); }
+  uint64_t requests_begun() const { return in_flight_.begun(); }
+  uint64_t requests_in_flight() const { return in_flight_.in_flight(); }
   KnobController& knobs() { return *knobs_; }
 
  private:

@@ -117,6 +117,7 @@ TEST(InFlightMeterTest, IntegratesRequestsOverTime) {
   EXPECT_EQ(meter.IntegralNs(3000), 2500U);
   meter.End(3000);
   EXPECT_EQ(meter.in_flight(), 0U);
+  EXPECT_EQ(meter.begun(), 2U);
   EXPECT_EQ(meter.IntegralNs(900'000), 2500U);
 }
 
