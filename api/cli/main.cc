@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "api/cli/node_commands.h"
 #include "api/cli/session.h"
 #include "base/nearest.h"
 #include "fmt/format.h"
@@ -17,6 +18,7 @@ using ebb::cli::Session;
 
 constexpr const char* kFooter =
     "First steps:\n"
+    "  ebb node start --dir DIR                  run a node (see 'ebb node start --help')\n"
     "  ebb attach /run/ebb/alpha/control.sock    tune a running node\n"
     "  ebb status                                how it is, what the tuner does and why\n"
     "  ebb changes                               everything that was tried, and what came of it\n"
@@ -84,6 +86,7 @@ int Run(int argc, char** argv) {
   ebb::cli::AddNodeStateCommands(app, session);
   ebb::cli::AddHistoryCommands(app, session);
   ebb::cli::AddKnobCommands(app, session);
+  ebb::cli::AddNodeCommands(app, session);
   if (argc == 1) {
     session.Print(app.help());
     return 0;

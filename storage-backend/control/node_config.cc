@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "storage-backend/control/durable_file.h"
 #include "storage-backend/control/suggest.h"
+#include "storage-backend/device/service_model.h"
 
 namespace ebb::storage {
 namespace {
@@ -147,6 +148,12 @@ DeviceConfig ReadDevice(const toml::table& table, const std::string& where,
   device.create_bytes = section.Bytes("size").value_or(0);
   if (device.create_bytes % kSectorBytes != 0) section.Fault("size", "must be whole 4 KiB blocks");
   device.shape = section.Text("shape").value_or("");
+  const std::vector<std::string> shapes = ServiceModelNames();
+  if (!device.shape.empty() &&
+      std::find(shapes.begin(), shapes.end(), device.shape) == shapes.end()) {
+    section.Fault("shape", fmt::format("must be one of {}{}", fmt::join(shapes, ", "),
+                                       DidYouMean(device.shape, {shapes.begin(), shapes.end()})));
+  }
   device.shape_scale = section.Number("shape_scale", kShapeScaleMin, kShapeScaleMax).value_or(1);
   section.RefuseOthers();
   return device;

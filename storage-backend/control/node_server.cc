@@ -136,13 +136,13 @@ template <typename Verb>
 absl::Status NodeServer::Serve(StreamRecord record, std::span<const std::byte> data, Verb verb) {
   record.time_ns = clock_.MonotonicNs();
   in_flight_.Begin(record.time_ns);
+  if (options_.observer) options_.observer(record, data);
   absl::Status status = verb();
   const uint64_t end_ns = clock_.MonotonicNs();
   in_flight_.End(end_ns);
   record.service_ns =
       static_cast<uint32_t>(std::min<uint64_t>(end_ns - record.time_ns, UINT32_MAX));
   sampler_.Record(record);
-  if (options_.observer) options_.observer(record, data);
   return status;
 }
 

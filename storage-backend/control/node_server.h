@@ -36,7 +36,8 @@ struct NodeServerOptions {
   // Called on the control thread when a client asked the node to stop: the front end then ends,
   // and calls Close.
   std::function<void()> on_stop;
-  // Sees every request after it was served, with the bytes of a write; from the callers' threads.
+  // Sees every request before it is served (service_ns is 0), with the bytes of a write; from the
+  // callers' threads.
   std::function<void(const StreamRecord&, std::span<const std::byte>)> observer;
   std::function<void(double)> recovery_progress;  // a share in [0, 1]; see OpenNode
   Clock* clock = &RealClock();

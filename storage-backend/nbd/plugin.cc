@@ -1,18 +1,20 @@
 // The nbdkit plugin: NBD's verbs handed to a NodeServer, and nothing else.
 //
-// usage: nbdkit ./nbdkit-ebb-plugin.so config=node.toml
+// usage: nbdkit ./nbdkit-ebb-plugin.so config=node.toml [record=trace.ebbt]
 //
 // One node a process; every connection sees the same volume, so a flush on one covers writes on all
 // (can_multi_conn). The node is opened after nbdkit's fork, because it starts threads, and closed
 // when the last connection has ended.
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "base/status.h"
+#include "base/trace/trace_recorder.h"
 #include "base/units.h"
 #include "storage-backend/control/node_config.h"
 #include "storage-backend/control/node_open.h"
@@ -56,11 +58,15 @@ int Guarded(Verb verb) {
 }
 
 int Config(const char* key, const char* value) {
-  if (std::string(key) != "config") {
-    nbdkit_error("unknown parameter %s: this plugin takes config=FILE", key);
+  const std::string name = key;
+  if (name == "config") {
+    config_path = value;
+  } else if (name == "record") {
+    record_path = value;
+  } else {
+    nbdkit_error("unknown parameter %s: this plugin takes config=FILE and record=FILE", key);
     return -1;
   }
-  config_path = value;
   return 0;
 }
 
@@ -90,8 +96,17 @@ int AfterFork() {
     options.recovery_progress = [told = 0.0](double share) mutable {
       if (share < told + kProgressStep) return;
       told = share;
-      nbdkit_debug("recovering: %.0f %%", share * 100);
+      std::fprintf(stderr, "ebb: recovering: %.0f %%\n", share * 100);
     };
+    if (!record_path.empty()) {
+      EBB_ASSIGN_OR_RETURN(recorder,
+                           trace::TraceRecorder::Create(record_path, node_config.volume_bytes,
+                                                        "requests to node " + node_config.name));
+      options.observer = [](const StreamRecord& request, std::span<const std::byte> data) {
+        recorder->Record(static_cast<trace::TraceOp>(request.op), request.fua, request.offset,
+                         request.bytes, data);
+      };
+    }
     absl::StatusOr<std::unique_ptr<NodeServer>> opened = OpenNode(node_config, std::move(options));
     if (!opened.ok()) return opened.status();
     node = *std::move(opened);
@@ -106,6 +121,9 @@ void Cleanup() {
   if (node == nullptr) return;
   Guarded([] { return Annotate(node->Close(), "the node could not be closed cleanly"); });
   node.reset();
+  if (recorder == nullptr) return;
+  Guarded([] { return Annotate(recorder->Close(), "the trace is not whole"); });
+  recorder.reset();
 }
 
 void* Open(int /*readonly*/) { return NBDKIT_HANDLE_NOT_NEEDED; }

@@ -99,6 +99,12 @@ TEST(NodeConfigTest, UnknownKeyIsSaidWithItsPlaceAndASuggestion) {
               HasSubstr("did you mean destage_watermark?"));
 }
 
+TEST(NodeConfigTest, UnknownShapeIsSaidWithTheKnownOnes) {
+  EXPECT_THAT(FaultOf(Replaced("disk-7200", "disk-7300")),
+              HasSubstr("capacity 2.shape must be one of disk-7200, sata-ssd, nvme: did you mean "
+                        "disk-7200?"));
+}
+
 TEST(NodeConfigTest, EveryFaultIsSaid) {
   const std::string message = FaultOf(R"(
 name = 3
