@@ -20,6 +20,7 @@
 #include "storage-backend/control/node_open.h"
 #include "storage-backend/control/node_server.h"
 #include "storage-backend/nbd/graceful_stop.h"
+#include "storage-backend/nbd/outlive_parent.h"
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
@@ -32,10 +33,12 @@ namespace {
 constexpr uint32_t kRequestBytesMax = 32U << 20;
 constexpr double kProgressStep = 0.1;
 
-std::string config_path;             // NOLINT: set by one thread before any other starts
-NodeConfig node_config;              // NOLINT: likewise
-std::unique_ptr<GracefulStop> stop;  // NOLINT: likewise
-std::unique_ptr<NodeServer> node;    // NOLINT: likewise, gone after the last connection
+std::string config_path;  // NOLINT: set by one thread before any other starts
+std::string record_path;  // NOLINT: likewise
+std::unique_ptr<trace::TraceRecorder> recorder;  // NOLINT: likewise
+NodeConfig node_config;                          // NOLINT: likewise
+std::unique_ptr<GracefulStop> stop;              // NOLINT: likewise
+std::unique_ptr<NodeServer> node;                // NOLINT: likewise, gone after the last connection
 std::atomic<const NodeServer*> live_node = nullptr;  // NOLINT: `node`, for the stop thread
 
 // Tells nbdkit of a failure; -1 as its callbacks return it.
@@ -84,6 +87,7 @@ int ConfigComplete() {
 
 int AfterFork() {
   return Guarded([]() -> absl::Status {
+    OutliveParent();
     EBB_ASSIGN_OR_RETURN(stop, GracefulStop::Install([] {
                            const NodeServer* serving = live_node;
                            return serving == nullptr
@@ -94,7 +98,7 @@ int AfterFork() {
     NodeServerOptions options;
     options.on_stop = [] { stop->Begin(); };
     options.recovery_progress = [told = 0.0](double share) mutable {
-      if (share < told + kProgressStep) return;
+      if (share < told + kProgressStep || share >= 1) return;
       told = share;
       std::fprintf(stderr, "ebb: recovering: %.0f %%\n", share * 100);
     };
@@ -117,9 +121,12 @@ int AfterFork() {
 
 // The last connection has ended.
 void Cleanup() {
+  if (node != nullptr) {
+    Guarded([] { return Annotate(node->Close(), "the node could not be closed cleanly"); });
+  }
+  // The control thread may ask for a stop, and the stop thread for the node, until here.
+  live_node = nullptr;
   stop.reset();
-  if (node == nullptr) return;
-  Guarded([] { return Annotate(node->Close(), "the node could not be closed cleanly"); });
   node.reset();
   if (recorder == nullptr) return;
   Guarded([] { return Annotate(recorder->Close(), "the trace is not whole"); });
