@@ -104,11 +104,13 @@ absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> exten
   return header;
 }
 
-uint64_t ExtentBuilder::BufferBytes() { return kHeaderBytesMax + kExtentBytesMax; }
+uint64_t ExtentBuilder::BufferBytes(uint64_t limit_bytes) {
+  return kHeaderBytesMax + std::min(limit_bytes, kExtentBytesMax);
+}
 
 ExtentBuilder::ExtentBuilder(std::span<std::byte> buffer, uint64_t limit_bytes)
     : buffer_(buffer), limit_bytes_(std::min(limit_bytes, kExtentBytesMax)) {
-  EBB_CHECK(buffer_.size() >= BufferBytes());
+  EBB_CHECK(buffer_.size() >= BufferBytes(limit_bytes_));
 }
 
 uint64_t ExtentBuilder::HeaderBytesFor(size_t units) const {

@@ -46,8 +46,9 @@ absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> exten
 
 class ExtentBuilder {
  public:
-  // Bytes that a buffer for the largest extent needs: the header grows down from the payload.
-  static uint64_t BufferBytes();
+  // Bytes that a buffer for extents of at most `limit_bytes` needs: the header grows down from the
+  // payload.
+  static uint64_t BufferBytes(uint64_t limit_bytes);
 
   // Starts an extent of at most `limit_bytes` (whole blocks, at least two) in `buffer`. The
   // header's place, device and sequence are the caller's; its units come from Add.

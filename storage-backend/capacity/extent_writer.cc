@@ -10,8 +10,11 @@
 
 namespace ebb::storage {
 
-ExtentWriter::ExtentWriter(std::vector<Device*> devices)
-    : devices_(std::move(devices)), queues_(devices_.size()), written_(devices_.size(), false) {}
+ExtentWriter::ExtentWriter(std::vector<Device*> devices, uint64_t extent_bytes_max)
+    : devices_(std::move(devices)),
+      extent_bytes_max_(extent_bytes_max),
+      queues_(devices_.size()),
+      written_(devices_.size(), false) {}
 
 ExtentWriter::~ExtentWriter() { Abandon(); }
 
@@ -60,7 +63,7 @@ absl::StatusOr<std::span<std::byte>> ExtentWriter::Buffer(int parallelism) {
   } else {
     slots_.push_back(std::make_unique<Slot>());
     current_ = slots_.back().get();
-    current_->buffer = AlignedBuffer(ExtentBuilder::BufferBytes());
+    current_->buffer = AlignedBuffer(ExtentBuilder::BufferBytes(extent_bytes_max_));
   }
   return current_->buffer.span();
 }

@@ -20,7 +20,8 @@ class ExtentWriter {
  public:
   static constexpr int kParallelismMax = 16;
 
-  explicit ExtentWriter(std::vector<Device*> devices);
+  // Extents are at most `extent_bytes_max` long.
+  ExtentWriter(std::vector<Device*> devices, uint64_t extent_bytes_max);
   ~ExtentWriter();  // waits for what is in flight
 
   // A buffer to build the next extent in; waits until fewer than `parallelism` are in flight. Fails
@@ -46,6 +47,7 @@ class ExtentWriter {
   size_t InFlight() const;
 
   const std::vector<Device*> devices_;
+  const uint64_t extent_bytes_max_;
   std::vector<std::unique_ptr<IoQueue>> queues_;  // made on first use
   std::vector<std::unique_ptr<Slot>> slots_;
   Slot* current_ = nullptr;

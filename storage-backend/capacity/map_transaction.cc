@@ -200,8 +200,14 @@ void MapTransaction::CountSegments(const Working& working) {
 }
 
 absl::Status MapTransaction::WriteUnits(MetadataBatch& batch) {
-  for (auto& [unit, working] : units_) {
-    if (!working.changed) continue;
+  // In key order: the same batch for the same change, and neighbours meet in the memtable.
+  std::vector<uint64_t> changed;
+  for (const auto& [unit, working] : units_) {
+    if (working.changed) changed.push_back(unit);
+  }
+  std::sort(changed.begin(), changed.end());
+  for (const uint64_t unit : changed) {
+    const Working& working = units_.at(unit);
     const UnitRecord& now = working.now;
     CountSegments(working);
     totals_.stored_bytes += now.LiveDataBytes();
@@ -249,14 +255,6 @@ absl::StatusOr<std::vector<SegmentId>> MapTransaction::Prepare(MetadataBatch& ba
   EBB_RETURN_IF_ERROR(DropExtents(freed, batch));
   batch.Put(Table::kNode, kTotalsKey, EncodeTotals(totals_));
   return freed;
-}
-
-std::vector<uint64_t> MapTransaction::ChangedUnits() const {
-  std::vector<uint64_t> changed;
-  for (const auto& [unit, working] : units_) {
-    if (working.changed) changed.push_back(unit);
-  }
-  return changed;
 }
 
 }  // namespace ebb::storage

@@ -53,7 +53,14 @@ class MapTransaction {
   absl::StatusOr<std::vector<SegmentId>> Prepare(MetadataBatch& batch);
   // After Prepare: the totals and units that a commit changes.
   const TotalsRecord& totals() const { return totals_; }
-  std::vector<uint64_t> ChangedUnits() const;
+  // Calls visit(unit, record); the record is nullptr when the unit is gone.
+  template <typename Visit>
+  void ForEachChangedUnit(const Visit& visit) const {
+    for (const auto& [unit, working] : units_) {
+      if (!working.changed) continue;
+      visit(unit, working.now.LiveMask() == 0 ? nullptr : &working.now);
+    }
+  }
 
  private:
   struct Working {

@@ -12,9 +12,17 @@ namespace ebb::storage {
 namespace {
 
 constexpr size_t kCapacityDevicesMax = 7;
-constexpr size_t kCachedUnits = 32 << 10;
+constexpr uint64_t kCachedUnitsMax = 32 << 10;
+constexpr uint64_t kTypicalUnitBytes = 32 << 10;
 constexpr uint64_t kRemoveBlocksPerCommit = 8192;
 constexpr std::chrono::microseconds kReaderPoll{100};
+
+// Small devices do not fill the largest cache.
+size_t CachedUnits(const FormatRecord& format) {
+  uint64_t bytes = 0;
+  for (const uint64_t device_bytes : format.device_bytes) bytes += device_bytes;
+  return std::min(bytes / kTypicalUnitBytes, kCachedUnitsMax);
+}
 
 std::vector<uint64_t> SizesOf(const std::vector<Device*>& devices) {
   std::vector<uint64_t> sizes;
@@ -99,10 +107,10 @@ Tier::Tier(std::vector<Device*> devices, MetadataStore* metadata, FormatRecord f
       metadata_(metadata),
       format_(std::move(format)),
       layout_{format_.segment_bytes},
-      cache_(kCachedUnits),
+      cache_(CachedUnits(format_)),
       totals_(totals),
       segments_(layout_, format_.device_bytes),
-      writer_(devices_),
+      writer_(devices_, layout_.ExtentBytesMax()),
       raw_unit_(kUnitBlocksMax * kCapacityBlockBytes),
       stored_unit_(kUnitBlocksMax * kCapacityBlockBytes) {}
 
@@ -179,7 +187,8 @@ absl::Status Tier::CommitChanges(MapTransaction& transaction) {
   segments_.Commit();
   totals_ = transaction.totals();
   cache_.NewVersion();
-  for (const uint64_t unit : transaction.ChangedUnits()) cache_.Forget(unit);
+  transaction.ForEachChangedUnit(
+      [&](uint64_t unit, const UnitRecord* record) { cache_.Update(unit, record); });
   const uint64_t tag = pins_.epoch();
   for (const SegmentId id : *freed) freed_.emplace_back(id, tag);
   ReleaseFreed(/*wait=*/false);

@@ -21,13 +21,13 @@ std::optional<UnitRecord> UnitCache::Get(uint64_t unit) {
   return std::nullopt;
 }
 
-void UnitCache::Insert(uint64_t unit, const UnitRecord& record, uint64_t version_before) {
-  const size_t set_index = SetOf(unit);
-  std::lock_guard lock(locks_[set_index % kLocks]);
-  if (version_.load() != version_before) return;
-  Set& set = sets_[set_index];
+void UnitCache::Put(Set& set, uint64_t unit, const UnitRecord& record) {
   size_t way = 0;
-  while (way < kWays && set.units[way] != unit && set.units[way] != 0) ++way;
+  while (way < kWays && set.units[way] != unit) ++way;
+  if (way == kWays) {
+    way = 0;
+    while (way < kWays && set.units[way] != 0) ++way;
+  }
   if (way == kWays) {
     way = set.next_victim;
     set.next_victim = static_cast<uint8_t>((set.next_victim + 1) % kWays);
@@ -36,14 +36,22 @@ void UnitCache::Insert(uint64_t unit, const UnitRecord& record, uint64_t version
   set.records[way] = record;
 }
 
-void UnitCache::Forget(uint64_t unit) {
+void UnitCache::Insert(uint64_t unit, const UnitRecord& record, uint64_t version_before) {
+  const size_t set = SetOf(unit);
+  std::lock_guard lock(locks_[set % kLocks]);
+  if (version_.load() == version_before) Put(sets_[set], unit, record);
+}
+
+void UnitCache::Update(uint64_t unit, const UnitRecord* record) {
   const size_t set_index = SetOf(unit);
   std::lock_guard lock(locks_[set_index % kLocks]);
   Set& set = sets_[set_index];
-  for (size_t way = 0; way < kWays; ++way) {
-    if (set.units[way] != unit) continue;
-    set.units[way] = 0;
-    set.records[way] = UnitRecord();
+  if (record != nullptr) {
+    Put(set, unit, *record);
+    return;
+  }
+  for (uint64_t& cached : set.units) {
+    if (cached == unit) cached = 0;
   }
 }
 

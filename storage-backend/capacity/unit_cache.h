@@ -1,6 +1,6 @@
 // UnitCache keeps unit records that readers and the destager looked up lately, in bounded memory.
 //
-// Only committed records: the writer commits, then Forgets what it changed. A reader may have
+// Only committed records: the writer commits, then Updates what it changed. A reader may have
 // looked a record up just before that and come to insert it just after, so an insertion carries the
 // version that was current before the look-up and is dropped when a commit came between.
 // Thread-safe.
@@ -28,7 +28,8 @@ class UnitCache {
   void Insert(uint64_t unit, const UnitRecord& record, uint64_t version_before);
   // After a commit: what was looked up before it may not be inserted any more.
   void NewVersion() { version_.fetch_add(1); }
-  void Forget(uint64_t unit);
+  // The record after the commit; nullptr: the unit is gone.
+  void Update(uint64_t unit, const UnitRecord* record);
 
  private:
   static constexpr size_t kWays = 4;
@@ -39,6 +40,7 @@ class UnitCache {
     uint8_t next_victim = 0;
   };
 
+  static void Put(Set& set, uint64_t unit, const UnitRecord& record);
   size_t SetOf(uint64_t unit) const;
 
   std::atomic<uint64_t> version_{1};

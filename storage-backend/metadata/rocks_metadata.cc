@@ -149,6 +149,8 @@ rocksdb::ColumnFamilyOptions TableOptions(std::string_view name,
   blocks.cache_index_and_filter_blocks = true;
   blocks.pin_l0_filter_and_index_blocks_in_cache = true;
   blocks.format_version = 5;
+  // Point look-ups find their key in a block by hash instead of by bisection.
+  blocks.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
   // Point look-ups rule these tables, and most fingerprints looked up are absent.
   if (name == TableName(Table::kMap) || name == TableName(Table::kUnits) ||
       name == TableName(Table::kFingerprints)) {

@@ -16,7 +16,7 @@ struct Built {
 };
 
 Built BuildSample() {
-  AlignedBuffer buffer(ExtentBuilder::BufferBytes());
+  AlignedBuffer buffer(ExtentBuilder::BufferBytes(kExtentBytesMax));
   std::memset(buffer.data(), 0xee, buffer.size());
   ExtentBuilder builder(buffer.span(), 128 << 10);
   const auto add = [&](uint64_t unit, uint32_t bytes, Compression codec, int fill) {
@@ -90,7 +90,7 @@ TEST(ExtentTest, EveryFlippedHeaderByteIsDetected) {
 TEST(ExtentTest, FillsItsLimitAndNoMore) {
   for (const uint64_t limit : {8192u, 65536u, 1048576u}) {
     for (const uint32_t bytes : {512u, 3000u, 4096u}) {
-      AlignedBuffer buffer(ExtentBuilder::BufferBytes());
+      AlignedBuffer buffer(ExtentBuilder::BufferBytes(kExtentBytesMax));
       ExtentBuilder builder(buffer.span(), limit);
       uint64_t unit = 0;
       while (builder.Fits(bytes, bytes == 4096)) {

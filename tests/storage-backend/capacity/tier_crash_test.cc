@@ -76,7 +76,7 @@ std::vector<Step> Scenario(uint64_t seed) {
 // step failed. `crash_seed` decides what survives of un-flushed writes.
 bool RunWithFault(uint64_t seed, uint64_t crash_seed,
                   const std::function<void(TierHarness&)>& arm) {
-  TierHarness harness({3 << 20, 2 << 20}, seed);
+  TierHarness harness({2 << 20, 1536 << 10}, seed);
   EXPECT_TRUE(harness.Open().ok());
   arm(harness);
   Model model;
@@ -109,7 +109,7 @@ bool RunWithFault(uint64_t seed, uint64_t crash_seed,
 
 // Writes and discards of the scenario when nothing goes wrong.
 uint64_t CountWrites(uint64_t seed) {
-  TierHarness harness({3 << 20, 2 << 20}, seed);
+  TierHarness harness({2 << 20, 1536 << 10}, seed);
   EXPECT_TRUE(harness.Open().ok());
   for (const Step& step : Scenario(seed)) EXPECT_TRUE(step.run(harness).ok());
   return harness.power->writes();
@@ -118,7 +118,7 @@ uint64_t CountWrites(uint64_t seed) {
 // Each write and discard of the scenario is cut in turn, also those that only tidy up after a
 // commit.
 TEST(TierCrashTest, PowerCutAtEveryWriteLeavesOldOrNew) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
     const uint64_t writes = CountWrites(seed);
     ASSERT_GT(writes, 15u);
     for (uint64_t cut = 1; cut <= writes; ++cut) {
@@ -130,8 +130,8 @@ TEST(TierCrashTest, PowerCutAtEveryWriteLeavesOldOrNew) {
 }
 
 TEST(TierCrashTest, PowerCutBetweenStepsKeepsWhatWasReported) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
-    TierHarness harness({3 << 20, 2 << 20}, seed);
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    TierHarness harness({2 << 20, 1536 << 10}, seed);
     ASSERT_TRUE(harness.Open().ok());
     Model model;
     for (const Step& step : Scenario(seed)) {
@@ -217,7 +217,7 @@ TEST(TierCrashTest, AfterAFailedCommitNothingChangesUntilReopen) {
 TEST(TierCrashTest, SameSeedSameIo) {
   std::vector<uint64_t> hashes;
   for (int run = 0; run < 2; ++run) {
-    TierHarness harness({3 << 20, 2 << 20}, 5);
+    TierHarness harness({2 << 20, 1536 << 10}, 5);
     ASSERT_TRUE(harness.Open().ok());
     for (const Step& step : Scenario(5)) ASSERT_TRUE(step.run(harness).ok());
     hashes.push_back(harness.disks[0]->log_hash() * 31 + harness.disks[1]->log_hash());

@@ -5,7 +5,6 @@
 
 // gtest first: rapidcheck's adapter expects it.
 #include <gtest/gtest.h>
-
 #include <rapidcheck/gtest.h>
 
 #include "tests/storage-backend/capacity/capacity_test_util.h"
@@ -58,8 +57,8 @@ struct Arbitrary<Content> {
 
 // Runs of neighbours and scattered blocks.
 Gen<Model> AnyChanges() {
-  const auto scattered = gen::container<Model>(
-      gen::inRange<uint64_t>(0, ebb::storage::kBlocks), gen::arbitrary<Content>());
+  const auto scattered = gen::container<Model>(gen::inRange<uint64_t>(0, ebb::storage::kBlocks),
+                                               gen::arbitrary<Content>());
   const auto run = gen::apply(
       [](uint64_t first, const std::vector<Content>& contents) {
         Model model;
@@ -89,13 +88,12 @@ template <>
 struct Arbitrary<Operation> {
   static Gen<Operation> arbitrary() {
     return gen::build<Operation>(
-        gen::set(&Operation::kind,
-                 gen::weightedElement<Operation::Kind>({{6, Operation::kStore},
-                                                        {3, Operation::kRemove},
-                                                        {3, Operation::kRead},
-                                                        {2, Operation::kCompact},
-                                                        {1, Operation::kReopen},
-                                                        {1, Operation::kCrash}})),
+        gen::set(&Operation::kind, gen::weightedElement<Operation::Kind>({{6, Operation::kStore},
+                                                                          {3, Operation::kRemove},
+                                                                          {3, Operation::kRead},
+                                                                          {2, Operation::kCompact},
+                                                                          {1, Operation::kReopen},
+                                                                          {1, Operation::kCrash}})),
         gen::set(&Operation::changes, AnyChanges()), gen::set(&Operation::options),
         gen::set(&Operation::first, gen::inRange<uint64_t>(0, ebb::storage::kBlocks)),
         gen::set(&Operation::count, gen::inRange<uint64_t>(1, 80)));
