@@ -1,13 +1,18 @@
 // A node over a volume in memory, talked to over its socket as any client does.
 #include "storage-backend/control/node_server.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include "base/histogram.h"
+#include "base/rng.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
 #include "storage-backend/control/json_rpc_client.h"
@@ -310,6 +315,67 @@ TEST_F(NodeServerTest, UnknownParametersAreRefused) {
   EXPECT_THAT(std::string(Refusal("node.drain", {{"stat", true}}).message()),
               HasSubstr("did you mean start?"));
   EXPECT_EQ(RpcErrorCode(Refusal("node.drain", {{"start", 1}})), -32602);
+}
+
+// Goal: whatever a line holds, it gets one answer that is JSON, and the node runs a legal setting.
+// Method: valid requests of every method, with bytes changed, dropped, doubled and swapped.
+TEST_F(NodeServerTest, EveryMutatedLineGetsOneAnswer) {
+  const std::vector<std::string> seeds = {
+      R"({"jsonrpc":"2.0","id":1,"method":"knobs.set","params":{"setting":{"destage_watermark":60,)"
+      R"("dedup":"off","compression":"zstd1"},"version":1,"lease_ms":500,"trips":{"errors_max":3,)"
+      R"("read_p99_us_max":12.5},"actor":"a","reason":"r"}})",
+      R"({"jsonrpc":"2.0","id":"x","method":"knobs.renew","params":{"lease":"1-1","lease_ms":900}})",
+      R"({"jsonrpc":"2.0","id":2,"method":"knobs.commit","params":{"lease":"1-1"}})",
+      R"({"jsonrpc":"2.0","id":2,"method":"knobs.revert","params":{"lease":"1-1","reason":"\u00e4"}})",
+      R"({"jsonrpc":"2.0","id":3,"method":"events.get","params":{"after":0,"max":10}})",
+      R"({"jsonrpc":"2.0","id":3,"method":"stream.get","params":{"after":0,"max":10}})",
+      R"({"jsonrpc":"2.0","id":4,"method":"metrics.get"})",
+      R"({"jsonrpc":"2.0","id":5,"method":"node.drain","params":{"start":false}})"};
+  const std::vector<std::string> tokens = {"null", "-1",   "1e999", "18446744073709551616", "[]",
+                                           "{}",   "true", "\"\"",  "\"\\ud800\"",          "0.5"};
+  Rng rng(20261130);
+  absl::StatusOr<ScopedFd> socket = ConnectUnix(scratch_.File("control.sock"));
+  ASSERT_TRUE(socket.ok());
+  std::string received;
+  for (int i = 0; i < 3000; ++i) {
+    std::string line = seeds[rng.Below(seeds.size())];
+    for (uint64_t edits = rng.Below(4); edits > 0 && !line.empty(); --edits) {
+      const size_t at = rng.Below(line.size());
+      switch (rng.Below(5)) {
+        case 0:
+          line[at] = static_cast<char>(rng.Below(256));
+          break;
+        case 1:
+          line.erase(at, 1 + rng.Below(8));
+          break;
+        case 2:
+          line.insert(at, line.substr(rng.Below(line.size()), rng.Below(20)));
+          break;
+        case 3:
+          line.insert(at, tokens[rng.Below(tokens.size())]);
+          break;
+        default:
+          std::swap(line[at], line[rng.Below(line.size())]);
+      }
+    }
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    line += '\n';
+    ASSERT_EQ(send(socket->get(), line.data(), line.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(line.size()));
+    while (received.find('\n') == std::string::npos) {
+      std::array<char, 65536> chunk;
+      const ssize_t got = recv(socket->get(), chunk.data(), chunk.size(), 0);
+      ASSERT_GT(got, 0) << line;
+      received.append(chunk.data(), static_cast<size_t>(got));
+    }
+    const size_t end = received.find('\n');
+    const Json reply = Json::parse(received.substr(0, end), nullptr, false);
+    ASSERT_TRUE(reply.is_object() && reply.contains("result") != reply.contains("error"))
+        << line << received;
+    received.erase(0, end + 1);
+    ASSERT_TRUE(received.empty()) << "two answers to " << line;
+    ASSERT_TRUE(SettingFaults(volume_->CurrentSetting(), KnobLimits()).empty()) << line;
+  }
 }
 
 TEST_F(NodeServerTest, VerbErrorsReachTheFrontEnd) {
