@@ -101,10 +101,17 @@ RpcReply NodeServer::NodeInfo() {
   Json devices = Json::array();
   for (const DeviceView& view : devices_) {
     const absl::StatusOr<uint64_t> allocated = view.device->AllocatedBytes();
+    Json overruns = nullptr;
+    if (view.shaped != nullptr) {
+      const ShapedDevice::OverrunCounts counts = view.shaped->Overruns();
+      overruns = {
+          {"transfers", counts.transfers}, {"late", counts.late}, {"late_ns", counts.late_ns}};
+    }
     devices.push_back({{"role", view.role},
                        {"describe", view.device->Describe()},
                        {"size_bytes", view.device->size_bytes()},
-                       {"allocated_bytes", allocated.ok() ? Json(*allocated) : Json(nullptr)}});
+                       {"allocated_bytes", allocated.ok() ? Json(*allocated) : Json(nullptr)},
+                       {"overruns", std::move(overruns)}});
   }
   const bool shaped = !config_.cache.shape.empty() ||
                       std::any_of(config_.capacity.begin(), config_.capacity.end(),

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "base/units.h"
 #include "fmt/format.h"
 #include "storage-backend/device/shaped_device.h"
 #include "storage-backend/device/uring_device.h"
@@ -27,41 +28,62 @@ bool IsFirstStart(const NodeConfig& config) {
          (!Exists(config.metadata_dir) || std::filesystem::is_empty(config.metadata_dir, ignored));
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const DeviceConfig& config,
-                                                   const std::string& role, bool may_make,
-                                                   uint64_t seed, Clock& clock) {
-  if (may_make && config.create_bytes > 0 && !Exists(config.path)) {
-    EBB_RETURN_IF_ERROR(Annotate(CreateDeviceFile(config.path, config.create_bytes), role));
+// Opens the devices of a node one after the other and remembers them for reports.
+class DeviceOpener {
+ public:
+  DeviceOpener(bool first_start, Clock& clock) : first_start_(first_start), clock_(clock) {}
+
+  absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceConfig& config,
+                                               const std::string& role) {
+    if (first_start_ && config.create_bytes > 0 && !Exists(config.path)) {
+      EBB_RETURN_IF_ERROR(Annotate(CreateDeviceFile(config.path, config.create_bytes), role));
+    }
+    absl::StatusOr<std::unique_ptr<UringDevice>> opened = UringDevice::Open(config.path);
+    if (!opened.ok()) return Annotate(opened.status(), role);
+    std::unique_ptr<Device> device = *std::move(opened);
+    if (first_start_ && config.create_bytes > 0 && device->size_bytes() != config.create_bytes) {
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: {} was there already and is {}, not {}: it was left untouched", role, config.path,
+          FormatBytes(device->size_bytes()), FormatBytes(config.create_bytes)));
+    }
+    views_.push_back({role, device.get(), nullptr});
+    if (config.shape.empty()) return device;
+    return Shape(std::move(device), config);
   }
-  absl::StatusOr<std::unique_ptr<UringDevice>> opened = UringDevice::Open(config.path);
-  if (!opened.ok()) return Annotate(opened.status(), role);
-  std::unique_ptr<Device> device = *std::move(opened);
-  if (config.shape.empty()) return device;
-  ShapeOptions shape;
-  shape.model = config.shape;
-  shape.seed = seed;
-  shape.scale = config.shape_scale;
-  absl::StatusOr<std::unique_ptr<ShapedDevice>> shaped =
-      ShapedDevice::Make(std::move(device), shape, clock);
-  if (!shaped.ok()) return Annotate(shaped.status(), role);
-  return *std::move(shaped);
-}
+
+  std::vector<DeviceView> TakeViews() { return std::move(views_); }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Device>> Shape(std::unique_ptr<Device> device,
+                                                const DeviceConfig& config) {
+    ShapeOptions options;
+    options.model = config.shape;
+    options.seed = views_.size();  // the same at every start, another for every device
+    options.scale = config.shape_scale;
+    DeviceView& view = views_.back();
+    absl::StatusOr<std::unique_ptr<ShapedDevice>> shaped =
+        ShapedDevice::Make(std::move(device), options, clock_);
+    if (!shaped.ok()) return Annotate(shaped.status(), view.role);
+    view.device = shaped->get();
+    view.shaped = shaped->get();
+    return *std::move(shaped);
+  }
+
+  const bool first_start_;
+  Clock& clock_;
+  std::vector<DeviceView> views_;
+};
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NodeServer>> OpenNode(const NodeConfig& config,
                                                      NodeServerOptions options) {
-  const bool first_start = IsFirstStart(config);
-  std::vector<DeviceView> views;
-  EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> cache,
-                       OpenDevice(config.cache, "cache device", first_start, 1, *options.clock));
-  views.push_back({"cache", cache.get()});
+  DeviceOpener opener(IsFirstStart(config), *options.clock);
+  EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> cache, opener.Open(config.cache, "cache"));
   std::vector<std::unique_ptr<Device>> capacity;
-  for (size_t i = 0; i < config.capacity.size(); ++i) {
-    EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                         OpenDevice(config.capacity[i], fmt::format("capacity device {}", i + 1),
-                                    first_start, i + 2, *options.clock));
-    views.push_back({fmt::format("capacity {}", i + 1), device.get()});
+  for (const DeviceConfig& device_config : config.capacity) {
+    const std::string role = fmt::format("capacity {}", capacity.size() + 1);
+    EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, opener.Open(device_config, role));
     capacity.push_back(std::move(device));
   }
   std::error_code error;
@@ -76,7 +98,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> OpenNode(const NodeConfig& config,
       std::unique_ptr<Volume> volume,
       Volume::Open(volume_config, std::move(cache), std::move(capacity), std::move(metadata),
                    *options.clock, options.recovery_progress));
-  return NodeServer::Start(config, std::move(volume), std::move(views), std::move(options));
+  return NodeServer::Start(config, std::move(volume), opener.TakeViews(), std::move(options));
 }
 
 }  // namespace ebb::storage

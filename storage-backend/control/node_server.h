@@ -28,6 +28,7 @@
 #include "storage-backend/control/node_config.h"
 #include "storage-backend/control/stream_sampler.h"
 #include "storage-backend/device/device.h"
+#include "storage-backend/device/shaped_device.h"
 #include "storage-backend/volume/volume.h"
 
 namespace ebb::storage {
@@ -47,6 +48,7 @@ struct NodeServerOptions {
 struct DeviceView {
   std::string role;  // "cache", "capacity 1"
   Device* device = nullptr;
+  const ShapedDevice* shaped = nullptr;  // the same, where it is shaped
 };
 
 class NodeServer {

@@ -309,6 +309,17 @@ TEST_F(NodeCliTest, ForeignFileAsCacheIsRefusedAndLeftAsItIs) {
   EXPECT_TRUE(FileContent(file) == foreign);
 }
 
+TEST_F(NodeCliTest, FileOfAnotherSizeAtTheFirstStartIsRefused) {
+  std::filesystem::create_directories(dir());
+  std::ofstream(dir() + "/capacity-1.img").close();
+  std::filesystem::resize_file(dir() + "/capacity-1.img", 100 * kMiB);
+
+  const ProgramResult start = StartNew();
+
+  EXPECT_EQ(start.exit_code, 4);
+  EXPECT_THAT(start.err, HasSubstr("was there already and is 100 MiB, not 256 MiB"));
+}
+
 TEST_F(NodeCliTest, MistakesGetOneSentenceAndTheirExitCode) {
   const auto expect = [&](const std::vector<std::string>& arguments, int code,
                           const std::string& text) {
