@@ -32,15 +32,23 @@ std::vector<char*> Pointers(std::vector<std::string>& command) {
   return pointers;
 }
 
+struct Streams {
+  int out;
+  int err;
+};
+
 // In the child, between fork and exec: calls that are safe there only.
-[[noreturn]] void Become(char* const* arguments, int out, int err, pid_t parent) {
+[[noreturn]] void Become(char* const* arguments, const Streams& streams, pid_t parent,
+                         bool die_with_parent) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(kExecFailed);  // the demo ended before the line above
+  if (die_with_parent) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(kExecFailed);  // the demo ended before the line above
+  }
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(in, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(err, STDERR_FILENO);
+  dup2(streams.out, STDOUT_FILENO);
+  dup2(streams.err, STDERR_FILENO);
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   execvp(arguments[0], arguments);
@@ -55,12 +63,13 @@ absl::StatusOr<int> OpenLog(const std::string& path, int flags) {
   return fd;
 }
 
-absl::StatusOr<pid_t> Spawn(std::vector<std::string> command, int out, int err) {
+absl::StatusOr<pid_t> Spawn(std::vector<std::string> command, const Streams& streams,
+                            bool die_with_parent) {
   const std::vector<char*> arguments = Pointers(command);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return ErrnoStatus(errno, fmt::format("start {}", command[0]));
-  if (pid == 0) Become(arguments.data(), out, err, parent);
+  if (pid == 0) Become(arguments.data(), streams, parent, die_with_parent);
   setpgid(pid, pid);  // also here: whichever comes first
   return pid;
 }
@@ -76,12 +85,13 @@ std::string ReadFrom(const std::string& path, int64_t start) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(std::vector<std::string> command,
-                                                                  const std::string& log_path) {
+                                                                  const std::string& log_path,
+                                                                  bool die_with_parent) {
   EBB_ASSIGN_OR_RETURN(const int log, OpenLog(log_path, O_APPEND));
   struct stat status = {};
   const int64_t log_start = fstat(log, &status) == 0 ? status.st_size : 0;
   std::string name = std::filesystem::path(command[0]).filename();
-  absl::StatusOr<pid_t> pid = Spawn(std::move(command), log, log);
+  absl::StatusOr<pid_t> pid = Spawn(std::move(command), {log, log}, die_with_parent);
   close(log);
   if (!pid.ok()) return pid.status();
   return std::unique_ptr<ChildProcess>(
@@ -149,7 +159,7 @@ absl::StatusOr<std::string> RunAndRead(const std::vector<std::string>& command,
     close(out);
     return err.status();
   }
-  absl::StatusOr<pid_t> pid = Spawn(command, out, *err);
+  absl::StatusOr<pid_t> pid = Spawn(command, {out, *err}, /*die_with_parent=*/true);
   close(out);
   close(*err);
   if (!pid.ok()) return pid.status();

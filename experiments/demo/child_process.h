@@ -1,7 +1,8 @@
 // ChildProcess: a program that the demo started, ended by its own process id.
 //
 // It runs in a process group of its own, so that Ctrl-C reaches the demo alone, which then ends its
-// children in order; should the demo itself be killed, the kernel ends them (parent-death signal).
+// children in order; should the demo itself be killed, the kernel ends them (parent-death signal,
+// unless asked otherwise).
 // Output goes to a log file. Not thread-safe.
 #pragma once
 
@@ -21,9 +22,10 @@ namespace ebb::demo {
 class ChildProcess {
  public:
   // `command`: path or name of the program, then its arguments. `log_path` is appended to. Fails
-  // when the program cannot be started at all.
+  // when the program cannot be started at all. `die_with_parent`: the kernel ends it with the demo.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(std::vector<std::string> command,
-                                                             const std::string& log_path);
+                                                             const std::string& log_path,
+                                                             bool die_with_parent = true);
   // Takes over a child that was started otherwise.
   static std::unique_ptr<ChildProcess> Adopt(pid_t pid, std::string name, std::string log_path);
   // Stops it when it still runs.
@@ -37,6 +39,9 @@ class ChildProcess {
   absl::Status Wait(uint64_t timeout_ms, const std::atomic<bool>* stop = nullptr);
   // SIGTERM, and SIGKILL after `grace_ms`, to its whole group. It has ended when this returns.
   void Stop(uint64_t grace_ms = 5'000);
+
+  // Lets it run on after this object: no Stop at the end.
+  void Leave() { ended_ = true; }
 
   pid_t pid() const { return pid_; }
   const std::string& name() const { return name_; }

@@ -1,0 +1,166 @@
+#include "experiments/demo/scenario.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "fmt/format.h"
+
+namespace ebb::demo {
+namespace {
+
+// Longer than any demo: the load is stopped, it does not end.
+constexpr int kLoadSeconds = 86'400;
+constexpr uint64_t kBurstBytes = 384 * kMiB;
+constexpr uint64_t kBurstRequestBytes = 32 * kKiB;
+
+// Two jobs on two halves, as the two disks of a virtual machine.
+void AddHalves(const NodeShape& shape, std::vector<std::string>& command) {
+  const uint64_t half = shape.volume_bytes / 2;
+  for (int disk = 0; disk < 2; ++disk) {
+    command.push_back(fmt::format("--name=disk{}", disk + 1));
+    command.push_back(fmt::format("--offset={}", static_cast<uint64_t>(disk) * half));
+    command.push_back(fmt::format("--size={}", half));
+  }
+}
+
+std::vector<std::string> FioCommand(const std::string& nbd_uri) {
+  // Fresh content for every write, half of it compressible: fio's default, one buffer written over
+  // and over, would be deduplicated to nothing.
+  return {"fio",
+          "--ioengine=nbd",
+          fmt::format("--uri={}", nbd_uri),
+          "--refill_buffers=1",
+          "--buffer_compress_percentage=50",
+          "--buffer_compress_chunk=4k",
+          "--allrandrepeat=1",
+          "--group_reporting=1"};
+}
+
+size_t Find(const std::vector<Phase>& phases, std::string_view id) {
+  const auto found = std::find_if(phases.begin(), phases.end(),
+                                  [&](const Phase& phase) { return phase.id == id; });
+  return static_cast<size_t>(found - phases.begin());
+}
+
+}  // namespace
+
+NodeShape DemoShape() {
+  return {.volume_bytes = 2 * kGiB,
+          .cache_bytes = 384 * kMiB,
+          .capacity_bytes = 2 * kGiB,
+          .capacity_devices = 2,
+          .cache_shape = "nvme",
+          .capacity_shape = "disk-7200",
+          .capacity_scale = 1,
+          .device_class = "disk"};
+}
+
+std::string NodeConfigText(const NodeShape& shape) {
+  std::string text = fmt::format(
+      "name = \"demo\"\n"
+      "device_class = \"{}\"\n"
+      "volume_size = {}\n"
+      "control_socket = \"control.sock\"\n"
+      "state_dir = \"state\"\n"
+      "metadata_dir = \"metadata\"\n\n"
+      "[nbd]\n"
+      "socket = \"nbd.sock\"\n"
+      "threads = 16\n\n"
+      "[cache]\n"
+      "path = \"cache.img\"\n"
+      "size = {}\n"
+      "shape = \"{}\"\n",
+      shape.device_class, shape.volume_bytes, shape.cache_bytes, shape.cache_shape);
+  for (int i = 1; i <= shape.capacity_devices; ++i) {
+    text += fmt::format(
+        "\n[[capacity]]\n"
+        "path = \"capacity-{}.img\"\n"
+        "size = {}\n"
+        "shape = \"{}\"\n"
+        "shape_scale = {}\n",
+        i, shape.capacity_bytes, shape.capacity_shape, shape.capacity_scale);
+  }
+  return text;
+}
+
+std::vector<Phase> DemoPhases(const NodeShape& shape) {
+  const uint64_t burst_requests = kBurstBytes / 2 / kBurstRequestBytes;
+  return {
+      {.id = "read",
+       .title = "100 % random read, 4 KiB, 16 outstanding on each of 2 disks",
+       .fio = {"--bs=4k", "--iodepth=16", "--rw=randread"},
+       .warm_s = 5,
+       .settle_s = 2,
+       .block_s = 3},
+      {.id = "write",
+       .title = "100 % random write, 4 KiB, 16 outstanding on each of 2 disks",
+       .fio = {"--bs=4k", "--iodepth=16", "--rw=randwrite"},
+       .warm_s = 5,
+       .settle_s = 2,
+       .block_s = 3},
+      {.id = "mixed",
+       .title = "65/35 read/write, 60 % random, 4 KiB, 16 outstanding on each of 2 disks",
+       .fio = {"--bs=4k", "--iodepth=16", "--rw=randrw", "--rwmixread=65",
+               "--percentage_random=60"},
+       .warm_s = 5,
+       .settle_s = 2,
+       .block_s = 3},
+      {.id = "burst",
+       .title = fmt::format("bursts of {} random writes into {} of cache, 3 s pauses",
+                            FormatBytes(kBurstBytes), FormatBytes(shape.cache_bytes)),
+       .fio = {fmt::format("--bs={}", kBurstRequestBytes), "--iodepth=16", "--rw=randwrite",
+               "--thinktime=3000000", fmt::format("--thinktime_blocks={}", burst_requests)},
+       .warm_s = 5,
+       .settle_s = 4,
+       .block_s = 8},
+      {.id = "trace",
+       .title = "recorded trace, in its own time",
+       .fio = {},
+       .warm_s = 5,
+       .settle_s = 2,
+       .block_s = 4},
+  };
+}
+
+std::vector<Stretch> TuningPlan(const std::vector<Phase>& phases, agents::GoalKind goal,
+                                double minutes) {
+  const auto seconds = [&](double share) { return static_cast<uint32_t>(60 * minutes * share); };
+  switch (goal) {
+    case agents::GoalKind::kRead:
+      return {{Find(phases, "read"), seconds(1)}};
+    case agents::GoalKind::kWrite:
+      return {{Find(phases, "write"), seconds(1)}};
+    case agents::GoalKind::kBalanced:
+      break;
+  }
+  return {{Find(phases, "mixed"), seconds(1)}};
+}
+
+std::vector<std::string> FillCommand(const std::string& nbd_uri, const NodeShape& shape) {
+  std::vector<std::string> command = FioCommand(nbd_uri);
+  command.insert(command.end(), {"--rw=write", "--bs=1m", "--iodepth=8", "--end_fsync=1"});
+  AddHalves(shape, command);
+  return command;
+}
+
+std::vector<std::string> LoadCommand(const Options& options, const Phase& phase,
+                                     const std::string& nbd_uri, const NodeShape& shape) {
+  if (phase.fio.empty()) {
+    return {options.bin_dir + "/ebb-trace",
+            "replay",
+            options.trace_path,
+            "--uri",
+            nbd_uri,
+            "--fold",
+            "--duration",
+            fmt::format("{}s", kLoadSeconds)};
+  }
+  std::vector<std::string> command = FioCommand(nbd_uri);
+  command.push_back("--time_based=1");
+  command.push_back(fmt::format("--runtime={}", kLoadSeconds));
+  command.insert(command.end(), phase.fio.begin(), phase.fio.end());
+  AddHalves(shape, command);
+  return command;
+}
+
+}  // namespace ebb::demo
