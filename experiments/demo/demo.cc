@@ -201,18 +201,16 @@ absl::Status Demo::TuneUnder(const Stretch& stretch) {
         "window {} ({} void)  index {}  {}: {}", view.windows, view.void_windows,
         view.index_now ? fmt::format("{:.1f}", *view.index_now) : "-", view.state, view.why));
   }
-  load_->Stop();
   load_.reset();
   return absl::OkStatus();
 }
 
 absl::Status Demo::CompareAll() {
-  const size_t pairs = tuned_ == default_ ? 1 : options_.pairs;
-  screen_.Say(tuned_ == default_
-                  ? "nothing was kept, so there is nothing to compare: default alone is measured"
-                  : fmt::format("comparing default and tuned in {} pairs of blocks a phase, in "
-                                "drawn order; the sidecar is paused",
-                                pairs));
+  screen_.Say(
+      tuned_ == default_
+          ? "nothing was kept, so there is nothing to compare: default alone is measured"
+          : "comparing default and tuned in pairs of blocks, in drawn order; the sidecar is "
+            "paused");
   Rng rng(options_.seed);
   for (const Phase& phase : phases_) {
     EBB_ASSIGN_OR_RETURN(PhaseResult result, ComparePhase(phase, rng));
@@ -228,13 +226,14 @@ absl::Status Demo::CompareAll() {
 absl::StatusOr<PhaseResult> Demo::ComparePhase(const Phase& phase, Rng& rng) {
   PhaseResult result{
       .id = phase.id, .title = phase.title, .by_default = {}, .tuned = {}, .comparison = {}};
-  EBB_RETURN_IF_ERROR(StartLoad(phase));
+  if (!phase.restart) EBB_RETURN_IF_ERROR(StartLoad(phase));
   EBB_RETURN_IF_ERROR(Sleep(phase.warm_s));
   std::vector<double> log_indexes;
   std::vector<env::WindowMetrics> all_default;
   std::vector<env::WindowMetrics> all_tuned;
   const bool alone = tuned_ == default_;
-  const std::vector<bool> order = DrawOrder(alone ? 1 : options_.pairs, rng);
+  const size_t pairs = options_.pairs > 0 ? options_.pairs : phase.pairs;
+  const std::vector<bool> order = DrawOrder(alone ? 1 : pairs, rng);
   for (size_t pair = 0; pair < order.size(); ++pair) {
     BlockPair blocks;
     for (const bool second : {false, true}) {
@@ -255,7 +254,6 @@ absl::StatusOr<PhaseResult> Demo::ComparePhase(const Phase& phase, Rng& rng) {
     all_default.push_back(std::move(blocks.by_default));
     all_tuned.push_back(std::move(blocks.tuned));
   }
-  load_->Stop();
   load_.reset();
   result.by_default = MergeWindows(all_default);
   if (!alone) result.tuned = MergeWindows(all_tuned);
@@ -269,6 +267,7 @@ absl::StatusOr<env::WindowMetrics> Demo::MeasureBlock(const Phase& phase,
                                                       const std::string& label) {
   env::NodeEnvironment& environment = node_->environment();
   EBB_RETURN_IF_ERROR(environment.SetIncumbent(setting, "demo", label).status());
+  if (phase.restart) EBB_RETURN_IF_ERROR(StartLoad(phase));
   std::vector<env::WindowMetrics> usable;
   for (uint32_t window = 0; window < phase.settle_s + phase.block_s; ++window) {
     EBB_ASSIGN_OR_RETURN(env::Observation seen, environment.Observe());
@@ -280,6 +279,7 @@ absl::StatusOr<env::WindowMetrics> Demo::MeasureBlock(const Phase& phase,
     if (window < phase.settle_s) continue;
     if (seen.valid && !seen.setting_changed) usable.push_back(std::move(seen.metrics));
   }
+  if (phase.restart) load_.reset();
   if (static_cast<double>(usable.size()) < kUsableShareMin * phase.block_s) usable.clear();
   return MergeWindows(usable);
 }

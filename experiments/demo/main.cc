@@ -53,7 +53,7 @@ int Main(int argc, char** argv) {
   app.add_option("--minutes", options.minutes, "of tuning (default 5)")
       ->check(CLI::Range(0.2, 600.0));
   app.add_option("--agent", options.agent, "the sidecar's agent (default: its own)");
-  app.add_option("--pairs", options.pairs, "of blocks in each comparison (default 6)")
+  app.add_option("--pairs", options.pairs, "of blocks in each comparison (default 4 or 5)")
       ->check(CLI::Range(2, 100));
   app.add_option("--seed", options.seed, "of the order of the blocks");
   app.add_option("--scratch", options.scratch_parent, "folder for the scratch folder (/tmp)")

@@ -10,6 +10,8 @@ namespace {
 
 // Longer than any demo: the load is stopped, it does not end.
 constexpr int kLoadSeconds = 86'400;
+// A minute of trace in one block.
+constexpr int kTraceSpeed = 5;
 constexpr uint64_t kBurstBytes = 384 * kMiB;
 constexpr uint64_t kBurstRequestBytes = 32 * kKiB;
 
@@ -89,12 +91,14 @@ std::vector<Phase> DemoPhases(const NodeShape& shape) {
       {.id = "read",
        .title = "100 % random read, 4 KiB, 16 outstanding on each of 2 disks",
        .fio = {"--bs=4k", "--iodepth=16", "--rw=randread"},
+       .pairs = 5,
        .warm_s = 5,
        .settle_s = 2,
        .block_s = 3},
       {.id = "write",
        .title = "100 % random write, 4 KiB, 16 outstanding on each of 2 disks",
        .fio = {"--bs=4k", "--iodepth=16", "--rw=randwrite"},
+       .pairs = 5,
        .warm_s = 5,
        .settle_s = 2,
        .block_s = 3},
@@ -102,6 +106,7 @@ std::vector<Phase> DemoPhases(const NodeShape& shape) {
        .title = "65/35 read/write, 60 % random, 4 KiB, 16 outstanding on each of 2 disks",
        .fio = {"--bs=4k", "--iodepth=16", "--rw=randrw", "--rwmixread=65",
                "--percentage_random=60"},
+       .pairs = 5,
        .warm_s = 5,
        .settle_s = 2,
        .block_s = 3},
@@ -110,15 +115,19 @@ std::vector<Phase> DemoPhases(const NodeShape& shape) {
                             FormatBytes(kBurstBytes), FormatBytes(shape.cache_bytes)),
        .fio = {fmt::format("--bs={}", kBurstRequestBytes), "--iodepth=16", "--rw=randwrite",
                "--thinktime=3000000", fmt::format("--thinktime_blocks={}", burst_requests)},
-       .warm_s = 5,
-       .settle_s = 4,
-       .block_s = 8},
-      {.id = "trace",
-       .title = "recorded trace, in its own time",
-       .fio = {},
+       .pairs = 4,
        .warm_s = 5,
        .settle_s = 2,
-       .block_s = 4},
+       .block_s = 8},
+      {.id = "trace",
+       .title = fmt::format("recorded trace of SQLite on ext4, {} times faster than recorded",
+                            kTraceSpeed),
+       .fio = {},
+       .pairs = 4,
+       .restart = true,
+       .warm_s = 0,
+       .settle_s = 1,
+       .block_s = 10},
   };
 }
 
@@ -152,6 +161,8 @@ std::vector<std::string> LoadCommand(const Options& options, const Phase& phase,
             "--uri",
             nbd_uri,
             "--fold",
+            "--speed",
+            fmt::format("{}", kTraceSpeed),
             "--duration",
             fmt::format("{}s", kLoadSeconds)};
   }

@@ -17,7 +17,7 @@ struct Options {
   std::string goal_word = "balanced";
   std::string agent;   // empty: the daemon's own default
   double minutes = 5;  // of tuning
-  size_t pairs = 6;    // of blocks in each comparison
+  size_t pairs = 0;    // of blocks in each comparison; 0: what the phase says
   uint64_t seed = 1;
   bool keep = false;  // leave node, sidecar and scratch folder as they are at the end
   std::string scratch_parent = "/tmp";
@@ -45,9 +45,12 @@ struct Phase {
   std::string id;                // "read"
   std::string title;             // "100 % random read, 4 KiB, 2 x 16 outstanding"
   std::vector<std::string> fio;  // options of every job; empty: the recorded trace
-  uint32_t warm_s = 0;           // after the load starts, before anything is measured
-  uint32_t settle_s = 0;         // after each change of setting, dropped
-  uint32_t block_s = 0;          // measured in each block
+  size_t pairs = 0;              // of blocks
+  // The load begins anew with each block, so that every block sees the same requests.
+  bool restart = false;
+  uint32_t warm_s = 0;    // after the load starts, before anything is measured
+  uint32_t settle_s = 0;  // after each change of setting, dropped
+  uint32_t block_s = 0;   // measured in each block
 };
 // In the order in which they are compared.
 std::vector<Phase> DemoPhases(const NodeShape& shape);
