@@ -101,6 +101,16 @@ size_t StateReader::Count(size_t max) {
   return static_cast<size_t>(value);
 }
 
+absl::StatusOr<std::string> StateReader::TakeRest() {
+  if (!status_.ok()) return status_;
+  std::string rest;
+  for (; next_ < words_.size(); ++next_) {
+    if (!rest.empty()) rest += ' ';
+    rest += words_[next_];
+  }
+  return rest;
+}
+
 absl::Status StateReader::Close() {
   if (next_ < words_.size()) Fail("more than expected");
   return status_;

@@ -39,6 +39,8 @@ class StateReader {
   double Real();
   // A number of things that follow: refused when more than `max`.
   size_t Count(size_t max);
+  // All words not read yet, for a state inside this one; nothing is left over then.
+  absl::StatusOr<std::string> TakeRest();
   // OK when everything was there and nothing is left over.
   absl::Status Close();
 

@@ -47,7 +47,7 @@ class HillClimbAgent final : public Agent {
   void RotateFrontToBack();
   void EndRound();
 
-  const HillClimbConfig config_;
+  HillClimbConfig config_;
   uint64_t seed_;
   // The knobs in the order of their turns; the front one is next.
   std::deque<Coordinate> coordinates_;

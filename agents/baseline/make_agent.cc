@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "agents/baseline/default_agent.h"
 #include "agents/baseline/hill_climb_agent.h"
+#include "agents/baseline/preset_climb_agent.h"
 #include "agents/baseline/random_agent.h"
 #include "agents/baseline/static_agent.h"
 #include "fmt/format.h"
@@ -17,7 +18,7 @@ struct NamedAgent {
   std::unique_ptr<Agent> (*make)(uint64_t seed);
 };
 
-constexpr std::array<NamedAgent, 5> kAgents = {{
+constexpr std::array<NamedAgent, 6> kAgents = {{
     {"default",
      [](uint64_t) -> std::unique_ptr<Agent> { return std::make_unique<DefaultAgent>(); }},
     {"static", [](uint64_t) -> std::unique_ptr<Agent> { return std::make_unique<StaticAgent>(); }},
@@ -32,6 +33,10 @@ constexpr std::array<NamedAgent, 5> kAgents = {{
     {"hill_climb",
      [](uint64_t seed) -> std::unique_ptr<Agent> {
        return std::make_unique<HillClimbAgent>(seed);
+     }},
+    {"preset_climb",
+     [](uint64_t seed) -> std::unique_ptr<Agent> {
+       return std::make_unique<PresetClimbAgent>(seed);
      }},
 }};
 

@@ -12,7 +12,7 @@
 
 namespace ebb::agents {
 
-// default, static, random, random_one, hill_climb.
+// default, static, random, random_one, hill_climb, preset_climb.
 std::vector<std::string> AgentNames();
 // InvalidArgument, listing the names, when there is no such agent.
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(std::string_view name, uint64_t seed);

@@ -20,7 +20,7 @@ TEST(MakeAgentTest, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
             "there is no agent named \"hillclimb\"; the agents are default, static, random, "
-            "random_one, hill_climb");
+            "random_one, hill_climb, preset_climb");
 }
 
 }  // namespace

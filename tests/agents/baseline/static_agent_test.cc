@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agents/baseline/preset_climb_agent.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/agents/judge.h"
@@ -85,6 +86,23 @@ TEST(StaticAgentTest, HoldsOnADeviceClassWithoutAPreset) {
 
   EXPECT_FALSE(agent.Propose(context));
   EXPECT_EQ(agent.hold_reason(), "no preset for device class \"tape\"");
+}
+
+TEST(PresetClimbAgentTest, ClimbsOnceThePresetWasTried) {
+  Judge judge(NodeLike());
+  PresetClimbAgent agent(1);
+  std::vector<std::string> reasons;
+  for (int i = 0; i < 4; ++i) {
+    const std::optional<Proposal> proposal = agent.Propose(judge.Context());
+    ASSERT_TRUE(proposal);
+    reasons.push_back(proposal->reason);
+    agent.Learn(judge.Decide(proposal->candidate));
+  }
+
+  EXPECT_THAT(reasons[0], ::testing::HasSubstr("preset"));
+  EXPECT_THAT(reasons[1], ::testing::HasSubstr("preset"));
+  EXPECT_THAT(reasons[2], ::testing::HasSubstr("climb"));
+  EXPECT_THAT(reasons[3], ::testing::HasSubstr("climb"));
 }
 
 }  // namespace
