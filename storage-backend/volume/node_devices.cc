@@ -210,7 +210,7 @@ absl::StatusOr<NodeDevices::Identity> NodeDevices::Format(const Record& record,
   EBB_RETURN_IF_ERROR(CheckVolumeBytes(volume_bytes));
   EBB_ASSIGN_OR_RETURN(const LogGeometry geometry,
                        ChooseGeometry(cache_->size_bytes(), segment_bytes));
-  const Identity identity = {.uuid = record.present ? record.uuid : MakeUuid(),
+  const Identity identity = {.uuid = record.present ? record.uuid : make_uuid_(),
                              .volume_bytes = volume_bytes,
                              .epoch = 0,
                              .geometry = geometry};

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,8 +30,12 @@ class NodeDevices {
   };
 
   // Borrows everything.
-  NodeDevices(Device* cache, std::vector<Device*> capacity, MetadataStore* metadata)
-      : cache_(cache), capacity_(std::move(capacity)), metadata_(metadata) {}
+  NodeDevices(Device* cache, std::vector<Device*> capacity, MetadataStore* metadata,
+              std::function<Uuid()> make_uuid = MakeUuid)
+      : cache_(cache),
+        capacity_(std::move(capacity)),
+        metadata_(metadata),
+        make_uuid_(std::move(make_uuid)) {}
 
   // The node they are. `volume_bytes` 0 takes the recorded size; `segment_bytes` is for a new node.
   absl::StatusOr<Identity> CheckOrFormat(uint64_t volume_bytes, uint64_t segment_bytes);
@@ -67,6 +73,7 @@ class NodeDevices {
   Device* cache_;
   std::vector<Device*> capacity_;
   MetadataStore* metadata_;
+  std::function<Uuid()> make_uuid_;
 };
 
 }  // namespace ebb::storage

@@ -23,7 +23,8 @@ VolumeImpl::VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clo
     : config_(config),
       clock_(clock),
       parts_(std::move(parts)),
-      devices_(parts_.cache.get(), Borrow(parts_.capacity), parts_.metadata.get()) {}
+      devices_(parts_.cache.get(), Borrow(parts_.capacity), parts_.metadata.get(),
+               parts_.make_uuid) {}
 
 absl::StatusOr<std::unique_ptr<VolumeImpl>> VolumeImpl::Open(
     const VolumeConfig& config, VolumeParts parts, Clock& clock,

@@ -31,7 +31,7 @@
 
 namespace ebb::storage {
 
-// The parts of a volume; a test may put another capacity tier in.
+// The parts of a volume; a test may put another capacity tier in, or a UUID that repeats.
 struct VolumeParts {
   std::unique_ptr<Device> cache;
   std::vector<std::unique_ptr<Device>> capacity;
@@ -39,6 +39,7 @@ struct VolumeParts {
   std::function<absl::StatusOr<std::unique_ptr<CapacityTier>>(std::vector<Device*>, MetadataStore*,
                                                               const Uuid&)>
       open_tier;
+  std::function<Uuid()> make_uuid = MakeUuid;
 };
 
 class VolumeImpl final : public Volume {

@@ -1,0 +1,119 @@
+#include "tests/storage-backend/crash/crash_node.h"
+
+#include "base/rng.h"
+#include "fmt/format.h"
+
+namespace ebb::storage {
+namespace {
+
+// Metadata that loses its power with the disks. A commit counts as one write of the node, so that
+// the power can go during it: then it is durable or not there at all, but never acknowledged.
+class PoweredMetadata final : public MetadataStore {
+ public:
+  PoweredMetadata(MemMetadata* inner, PowerSource* power, uint64_t seed)
+      : inner_(*inner), power_(*power), rng_(seed) {}
+
+  absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
+    return inner_.Get(table, key);
+  }
+  absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
+      Table table, const std::vector<std::string>& keys) override {
+    return inner_.MultiGet(table, keys);
+  }
+  absl::Status Scan(Table table, std::string_view first, std::string_view last,
+                    const std::function<bool(std::string_view, std::string_view)>& visit) override {
+    return inner_.Scan(table, first, last, visit);
+  }
+  absl::Status Commit(const MetadataBatch& batch, bool durable) override {
+    switch (power_.CountWrite()) {
+      case PowerSource::Moment::kOn:
+        return inner_.Commit(batch, durable);
+      case PowerSource::Moment::kFailing:
+        if (rng_.Chance(0.5)) {
+          if (absl::Status status = inner_.Commit(batch, durable); !status.ok()) return status;
+        }
+        break;
+      case PowerSource::Moment::kOff:
+        break;
+    }
+    return absl::UnavailableError("metadata has lost its power");
+  }
+
+ private:
+  MemMetadata& inner_;
+  PowerSource& power_;
+  Rng rng_;
+};
+
+}  // namespace
+
+CrashNode::CrashNode(const CrashNodeOptions& options)
+    : options_(options), power_(std::make_shared<PowerSource>()) {
+  const uint64_t cache_blocks = 2 + uint64_t{options.segment_blocks} * options.segment_count;
+  cache_ = FaultyDisk::Make({.name = "cache",
+                             .size_bytes = cache_blocks * kBlockBytes,
+                             .seed = options.seed,
+                             .power = power_});
+  for (size_t i = 0; i < options.capacity_devices; ++i) {
+    capacity_.push_back(FaultyDisk::Make({.name = fmt::format("capacity {}", i),
+                                          .size_bytes = options.capacity_bytes,
+                                          .seed = options.seed + 100 + i,
+                                          .power = power_}));
+  }
+  config_.volume_bytes = options.volume_blocks * kBlockBytes;
+  config_.segment_bytes = uint64_t{options.segment_blocks} * kBlockBytes;
+  config_.background_threads = false;
+  config_.setting.Set(KnobId::kReadCacheBytes, 0);
+}
+
+absl::Status CrashNode::Open() {
+  Kill();
+  VolumeParts parts;
+  parts.cache = cache_->Open();
+  for (const auto& disk : capacity_) parts.capacity.push_back(disk->Open());
+  parts.metadata = std::make_unique<PoweredMetadata>(&metadata_, power_.get(), options_.seed);
+  parts.open_tier = CapacityTier::Open;
+  parts.make_uuid = [seed = options_.seed] {
+    Uuid uuid{};
+    for (size_t i = 0; i < 8; ++i) uuid[i] = static_cast<uint8_t>(seed >> (8 * i));
+    uuid[15] = 1;
+    return uuid;
+  };
+  auto volume = VolumeImpl::Open(config_, std::move(parts), clock_, nullptr);
+  if (!volume.ok()) return volume.status();
+  volume_ = *std::move(volume);
+  return absl::OkStatus();
+}
+
+void CrashNode::Reboot(uint64_t seed) {
+  power_->Cut();
+  Kill();
+  power_->Restore();
+  cache_->Reboot(seed);
+  for (size_t i = 0; i < capacity_.size(); ++i) capacity_[i]->Reboot(seed + 1 + i);
+  metadata_.Crash();
+}
+
+uint64_t CrashNode::log_hash() const {
+  uint64_t hash = cache_->log_hash();
+  for (const auto& disk : capacity_) hash = hash * 31 + disk->log_hash();
+  return hash;
+}
+
+std::vector<std::string> CrashNode::CheckCapacity() {
+  Kill();
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Device*> borrowed;
+  for (const auto& disk : capacity_) {
+    devices.push_back(disk->Open());
+    borrowed.push_back(devices.back().get());
+  }
+  const auto superblock = ReadSuperblock(*borrowed[0]);
+  if (!superblock.ok()) return {superblock.status().ToString()};
+  auto tier = CapacityTier::Open(borrowed, &metadata_, superblock->superblock.node_uuid);
+  if (!tier.ok()) return {tier.status().ToString()};
+  const auto faults = (*tier)->Check();
+  return faults.ok() ? *faults : std::vector<std::string>{faults.status().ToString()};
+}
+
+}  // namespace ebb::storage

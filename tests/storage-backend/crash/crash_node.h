@@ -1,0 +1,59 @@
+// A whole node on simulated disks whose power can be cut, all at the same moment, metadata
+// included.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "storage-backend/device/faulty_device.h"
+#include "storage-backend/metadata/mem_metadata.h"
+#include "storage-backend/volume/volume_impl.h"
+
+namespace ebb::storage {
+
+struct CrashNodeOptions {
+  uint64_t seed = 1;
+  uint64_t volume_blocks = 128;
+  uint32_t segment_blocks = 8;
+  uint32_t segment_count = 12;
+  uint64_t capacity_bytes = 3 << 20;
+  size_t capacity_devices = 1;
+};
+
+class CrashNode {
+ public:
+  explicit CrashNode(const CrashNodeOptions& options);
+
+  absl::Status Open();
+  // The process dies; power stays.
+  void Kill() { volume_.reset(); }
+  // The power comes back after a cut (or is cut now and comes back): what was not flushed survives
+  // in part, as `seed` decides.
+  void Reboot(uint64_t seed);
+
+  bool is_open() const { return volume_ != nullptr; }
+  Volume& volume() { return *volume_; }
+  PowerSource& power() { return *power_; }
+  FaultyDisk& cache() { return *cache_; }
+  FaultyDisk& capacity(size_t i) { return *capacity_[i]; }
+  MemMetadata& metadata() { return metadata_; }
+  ManualClock& clock() { return clock_; }
+  VolumeConfig& config() { return config_; }
+  // Over all disks; the same seed must give the same.
+  uint64_t log_hash() const;
+  // Faults in words that the capacity tier's own check finds; the volume must be closed.
+  std::vector<std::string> CheckCapacity();
+
+ private:
+  const CrashNodeOptions options_;
+  ManualClock clock_;
+  std::shared_ptr<PowerSource> power_;
+  std::shared_ptr<FaultyDisk> cache_;
+  std::vector<std::shared_ptr<FaultyDisk>> capacity_;
+  MemMetadata metadata_;
+  VolumeConfig config_;
+  std::unique_ptr<Volume> volume_;
+};
+
+}  // namespace ebb::storage

@@ -1,0 +1,64 @@
+// A seeded workload over a CrashNode and the oracle that judges what came back.
+//
+// The oracle keeps, for each block, every version that may be read after a power cut: the last that
+// a completed flush covered and all later ones, acknowledged or in flight. After recovery exactly
+// one of them must be there, and it must stay.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "tests/storage-backend/crash/crash_node.h"
+
+namespace ebb::storage {
+
+class BlockOracle {
+ public:
+  explicit BlockOracle(uint64_t blocks) : versions_(blocks, std::vector<uint64_t>{0}) {}
+  // Before the verb: from now on the block may have this version.
+  void Offer(uint64_t block, uint64_t version) { versions_[block].push_back(version); }
+  uint64_t Current(uint64_t block) const { return versions_[block].back(); }
+  // A flush that began after all that was offered has completed.
+  void Flushed() {
+    for (uint64_t block = 0; block < versions_.size(); ++block) FlushedBlock(block);
+  }
+  void FlushedBlock(uint64_t block) { versions_[block] = {versions_[block].back()}; }
+  // What recovery brought back; false when the block must not have that version.
+  bool Settle(uint64_t block, uint64_t version);
+  std::string Allowed(uint64_t block) const;
+  uint64_t blocks() const { return versions_.size(); }
+
+ private:
+  std::vector<std::vector<uint64_t>> versions_;
+};
+
+class CrashWorkload {
+ public:
+  CrashWorkload(CrashNode& node, uint64_t seed, uint64_t blocks)
+      : node_(node), rng_(seed), oracle_(blocks) {}
+
+  // Runs `steps` steps, or fewer when the power fails. A fault that has nothing to do with power is
+  // returned in words; empty otherwise.
+  std::string Run(int steps);
+  // Opens the node after a reboot or kill and judges every block.
+  std::string Recover();
+  // Judges every block without a restart.
+  std::string Verify();
+
+ private:
+  std::string Step();
+  // "" when the status is OK or the power is off, else the status in words.
+  std::string Judge(const char* verb, const absl::Status& status) const;
+  std::string Write(uint64_t block, uint64_t count);
+  std::string Zero(uint64_t block, uint64_t count);
+  std::string Reopen();
+  void ChangeKnobs();
+
+  CrashNode& node_;
+  Rng rng_;
+  BlockOracle oracle_;
+  uint64_t version_ = 0;
+};
+
+}  // namespace ebb::storage
