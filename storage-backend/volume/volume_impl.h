@@ -70,18 +70,30 @@ class VolumeImpl final : public Volume {
   struct BlockPlan {
     Source source = Source::kZeroes;
     uint32_t generation = 0;
+    uint32_t crc32c = 0;              // of what was read, when it is to be kept
     CacheLog::Place place;            // of kLog
     ReadCache::Slot* slot = nullptr;  // of kDram: pinned
+    ReadCache::Slot* fill = nullptr;  // where the block is to be kept
   };
   struct ReadPlan {
     uint64_t first_block = 0;
     uint32_t wanted = 0;  // blocks the client asked for; more are readahead
-    bool keep = true;     // what is read may enter the read cache
+    bool keeps = false;   // some block has a slot to fill
     std::vector<BlockPlan> blocks;
+  };
+  // Blocks [begin, end) of a plan that come from one place: side by side on the cache device, or
+  // from the capacity tier.
+  struct ReadRun {
+    size_t begin = 0;
+    size_t end = 0;
+    std::byte* data = nullptr;
+    Io io;
   };
   // Memory of one read in progress, kept for the next.
   struct ReadScratch {
     ReadPlan plan;
+    std::vector<ReadRun> runs;
+    std::unique_ptr<IoQueue> queue;  // for several runs at once; made when first needed
     AlignedBuffer bounce;
     AlignedBuffer block;  // for partial blocks
     std::unique_ptr<bool[]> mapped;
@@ -92,14 +104,21 @@ class VolumeImpl final : public Volume {
   absl::Status ReadBlocks(uint64_t first_block, std::span<std::byte> out, bool client,
                           ReadScratch& scratch, ReadSources* sources);
   void PlanRead(uint64_t first_block, uint32_t count, bool client, ReadPlan& plan);
-  void PlanReadahead(ReadPlan& plan);
+  // Adds blocks to fetch ahead; false when the stream is to leave no copies.
+  bool PlanReadahead(ReadPlan& plan);
+  void PlanKeeping(ReadPlan& plan);
   absl::Status ExecuteRead(ReadPlan& plan, std::span<std::byte> out, ReadScratch& scratch);
-  // Reads blocks [begin, end) of the plan, all in the log's device side by side or all in the
-  // capacity tier, to `out`.
-  absl::Status ReadRun(ReadPlan& plan, size_t begin, size_t end, std::byte* out,
-                       ReadScratch& scratch);
-  void KeepBlocks(ReadPlan& plan, const std::byte* data, size_t begin, size_t end);
-  void UnpinPlan(ReadPlan& plan);
+  // Copies what is in memory to `out` and cuts the rest into runs.
+  absl::Status CopyAndCut(ReadPlan& plan, std::span<std::byte> out, ReadScratch& scratch);
+  // Reads the runs that are on the cache device, all at once.
+  void ReadFromCache(const ReadPlan& plan, ReadScratch& scratch);
+  // Verifies a run of the cache device; what is damaged there and clean comes from below.
+  absl::Status FinishCacheRun(ReadPlan& plan, ReadRun& run);
+  absl::Status ReadFromCapacity(ReadPlan& plan, ReadRun& run, ReadScratch& scratch);
+  // Copies into the slots that are to keep the run's blocks.
+  void FillSlots(ReadPlan& plan, const ReadRun& run);
+  // Publishes filled slots unless their block changed since the plan was made; unpins everything.
+  void FinishPlan(ReadPlan& plan, bool ok);
   absl::Status CheckBlock(const BlockPlan& plan, uint64_t block, const std::byte* data);
   std::unique_ptr<ReadScratch> TakeScratch();
   void GiveScratch(std::unique_ptr<ReadScratch> scratch);

@@ -75,7 +75,7 @@ absl::Status VolumeImpl::ReadBlocks(uint64_t first_block, std::span<std::byte> o
   ReadPlan& plan = scratch.plan;
   PlanRead(first_block, static_cast<uint32_t>(out.size() / kBlockBytes), client, plan);
   const absl::Status status = ExecuteRead(plan, out, scratch);
-  UnpinPlan(plan);
+  FinishPlan(plan, status.ok());
   if (!status.ok()) read_errors_.fetch_add(1, std::memory_order_relaxed);
   if (sources == nullptr) return status;
   for (uint32_t i = 0; i < plan.wanted; ++i) {
@@ -101,7 +101,7 @@ absl::Status VolumeImpl::ReadBlocks(uint64_t first_block, std::span<std::byte> o
 void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, ReadPlan& plan) {
   plan.first_block = first_block;
   plan.wanted = count;
-  plan.keep = client;
+  plan.keeps = false;
   plan.blocks.clear();
   bool misses = false;
   const std::lock_guard lock(log_->mutex());
@@ -131,17 +131,14 @@ void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, Rea
         break;
     }
   }
-  if (client && misses) PlanReadahead(plan);
+  if (client && misses && PlanReadahead(plan)) PlanKeeping(plan);
 }
 
-void VolumeImpl::PlanReadahead(ReadPlan& plan) {
+bool VolumeImpl::PlanReadahead(ReadPlan& plan) {
   const StreamDetector::Verdict verdict = streams_.Observe(plan.first_block, plan.wanted);
   const uint64_t bypass_bytes = sequential_bypass_bytes_.load(std::memory_order_relaxed);
-  if (bypass_bytes > 0 && verdict.run_blocks * kBlockBytes > bypass_bytes) {
-    plan.keep = false;
-    return;
-  }
-  if (!verdict.sequential || !verdict.at_front || read_cache_.off()) return;
+  if (bypass_bytes > 0 && verdict.run_blocks * kBlockBytes > bypass_bytes) return false;
+  if (!verdict.sequential || !verdict.at_front || read_cache_.off()) return true;
   const uint64_t begin = plan.first_block + plan.wanted;
   const uint64_t end = std::min<uint64_t>(begin + readahead_blocks_.load(std::memory_order_relaxed),
                                           identity_.volume_bytes / kBlockBytes);
@@ -153,12 +150,27 @@ void VolumeImpl::PlanReadahead(ReadPlan& plan) {
       log_->Unpin(place);
       break;
     }
-    plan.blocks.push_back({.source = absent ? Source::kCapacity : Source::kLog,
-                           .generation = log_->GenerationLocked(block),
-                           .place = place,
-                           .slot = nullptr});
+    BlockPlan& one = plan.blocks.emplace_back();
+    one.source = absent ? Source::kCapacity : Source::kLog;
+    one.generation = log_->GenerationLocked(block);
+    one.place = place;
   }
   streams_.Extend(verdict.stream, plan.first_block + plan.blocks.size());
+  return true;
+}
+
+void VolumeImpl::PlanKeeping(ReadPlan& plan) {
+  if (read_cache_.off()) return;
+  for (size_t i = 0; i < plan.blocks.size(); ++i) {
+    BlockPlan& one = plan.blocks[i];
+    const bool missed =
+        one.source == Source::kCapacity ||
+        (one.source == Source::kLog && one.place.kind == CacheLog::Place::Kind::kDevice);
+    if (!missed) continue;
+    if (i < plan.wanted && !read_cache_.Admits(plan.first_block + i)) continue;
+    one.fill = read_cache_.Allocate();
+    plan.keeps = plan.keeps || one.fill != nullptr;
+  }
 }
 
 absl::Status VolumeImpl::CheckBlock(const BlockPlan& plan, uint64_t block, const std::byte* data) {
@@ -169,113 +181,150 @@ absl::Status VolumeImpl::CheckBlock(const BlockPlan& plan, uint64_t block, const
                                          block, plan.place.cache_block));
 }
 
-absl::Status VolumeImpl::ExecuteRead(ReadPlan& plan, std::span<std::byte> out,
-                                     ReadScratch& scratch) {
+absl::Status VolumeImpl::CopyAndCut(ReadPlan& plan, std::span<std::byte> out,
+                                    ReadScratch& scratch) {
+  scratch.runs.clear();
   const size_t count = plan.blocks.size();
-  for (size_t i = 0; i < count;) {
-    BlockPlan& one = plan.blocks[i];
+  for (size_t i = 0; i < count; ++i) {
+    const BlockPlan& one = plan.blocks[i];
     std::byte* to = out.data() + i * kBlockBytes;
+    const bool in_log = one.source == Source::kLog;
     if (one.source == Source::kZeroes) {
       std::memset(to, 0, kBlockBytes);
-      ++i;
       continue;
     }
-    const bool in_log = one.source == Source::kLog;
     if (one.source == Source::kDram ||
         (in_log && one.place.kind == CacheLog::Place::Kind::kBuffer)) {
       std::memcpy(to, in_log ? one.place.data : one.slot->data, kBlockBytes);
       EBB_RETURN_IF_ERROR(CheckBlock(one, plan.first_block + i, to));
-      ++i;
       continue;
     }
-    size_t end = i + 1;
-    while (end < count && plan.blocks[end].source == one.source &&
-           (!in_log ||
-            (plan.blocks[end].place.kind == CacheLog::Place::Kind::kDevice &&
-             plan.blocks[end].place.cache_block == plan.blocks[end - 1].place.cache_block + 1))) {
-      ++end;
+    const bool joins =
+        !scratch.runs.empty() && scratch.runs.back().end == i &&
+        plan.blocks[i - 1].source == one.source &&
+        (!in_log || plan.blocks[i - 1].place.cache_block + 1 == one.place.cache_block);
+    if (joins) {
+      ++scratch.runs.back().end;
+    } else {
+      scratch.runs.push_back({.begin = i, .end = i + 1, .data = nullptr, .io = {}});
     }
+  }
+  for (ReadRun& run : scratch.runs) {
     // What was not asked for, or cannot be a target of the device, goes through our own memory.
-    const bool bounce = end > plan.wanted || (in_log && !IsAligned(out.data()));
-    if (bounce && scratch.bounce.size() < (end - i) * kBlockBytes) {
-      scratch.bounce = AlignedBuffer((end - i) * kBlockBytes);
+    const bool in_log = plan.blocks[run.begin].source == Source::kLog;
+    const bool bounce = run.end > plan.wanted || (in_log && !IsAligned(out.data()));
+    if (bounce && scratch.bounce.size() < count * kBlockBytes) {
+      scratch.bounce = AlignedBuffer(count * kBlockBytes);
     }
-    std::byte* data = bounce ? scratch.bounce.data() : to;
-    EBB_RETURN_IF_ERROR(ReadRun(plan, i, end, data, scratch));
-    if (bounce && i < plan.wanted) {
-      std::memcpy(to, data, (std::min<size_t>(end, plan.wanted) - i) * kBlockBytes);
-    }
-    if (plan.keep) KeepBlocks(plan, data, i, end);
-    i = end;
+    run.data = (bounce ? scratch.bounce.data() : out.data()) + run.begin * kBlockBytes;
   }
   return absl::OkStatus();
 }
 
-absl::Status VolumeImpl::ReadRun(ReadPlan& plan, size_t begin, size_t end, std::byte* out,
-                                 ReadScratch& scratch) {
-  const size_t bytes = (end - begin) * kBlockBytes;
-  if (plan.blocks[begin].source == Source::kCapacity) {
-    const std::span<bool> mapped(scratch.mapped.get(), end - begin);
-    EBB_RETURN_IF_ERROR(tier_->Read(plan.first_block + begin, end - begin, out, mapped));
-    for (size_t i = begin; i < end; ++i) {
-      if (!mapped[i - begin]) plan.blocks[i].source = Source::kZeroes;
+absl::Status VolumeImpl::ExecuteRead(ReadPlan& plan, std::span<std::byte> out,
+                                     ReadScratch& scratch) {
+  EBB_RETURN_IF_ERROR(CopyAndCut(plan, out, scratch));
+  if (scratch.runs.empty()) return absl::OkStatus();
+  ReadFromCache(plan, scratch);
+  for (ReadRun& run : scratch.runs) {
+    if (plan.blocks[run.begin].source == Source::kLog) {
+      EBB_RETURN_IF_ERROR(FinishCacheRun(plan, run));
+    } else {
+      EBB_RETURN_IF_ERROR(ReadFromCapacity(plan, run, scratch));
     }
-    return absl::OkStatus();
+    std::byte* to = out.data() + run.begin * kBlockBytes;
+    if (run.data != to && run.begin < plan.wanted) {
+      std::memcpy(to, run.data, (std::min<size_t>(run.end, plan.wanted) - run.begin) * kBlockBytes);
+    }
+    if (plan.keeps) FillSlots(plan, run);
   }
-  absl::Status status = parts_.cache->Read(
-      uint64_t{plan.blocks[begin].place.cache_block} * kBlockBytes, {out, bytes});
-  for (size_t i = begin; i < end && status.ok(); ++i) {
-    status = CheckBlock(plan.blocks[i], plan.first_block + i, out + (i - begin) * kBlockBytes);
+  return absl::OkStatus();
+}
+
+void VolumeImpl::ReadFromCache(const ReadPlan& plan, ReadScratch& scratch) {
+  constexpr size_t kDepth = 32;
+  const auto offset = [&](const ReadRun& run) {
+    return uint64_t{plan.blocks[run.begin].place.cache_block} * kBlockBytes;
+  };
+  const auto in_log = [&](const ReadRun& run) {
+    return plan.blocks[run.begin].source == Source::kLog;
+  };
+  const auto count = std::count_if(scratch.runs.begin(), scratch.runs.end(), in_log);
+  if (count > 1 && scratch.queue == nullptr) scratch.queue = parts_.cache->MakeQueue(kDepth);
+  for (ReadRun& run : scratch.runs) {
+    if (!in_log(run)) continue;
+    const size_t bytes = (run.end - run.begin) * kBlockBytes;
+    if (count == 1) {
+      run.io.status = parts_.cache->Read(offset(run), {run.data, bytes});
+      return;
+    }
+    if (scratch.queue->in_flight() == kDepth) scratch.queue->Reap(1);
+    run.io = {.kind = Io::Kind::kRead, .offset = offset(run), .data = run.data, .bytes = bytes};
+    scratch.queue->Submit(&run.io);
+  }
+  if (count > 1) {
+    while (scratch.queue->in_flight() > 0) scratch.queue->Reap(scratch.queue->in_flight());
+  }
+}
+
+absl::Status VolumeImpl::FinishCacheRun(ReadPlan& plan, ReadRun& run) {
+  absl::Status status = run.io.status;
+  for (size_t i = run.begin; i < run.end && status.ok(); ++i) {
+    status =
+        CheckBlock(plan.blocks[i], plan.first_block + i, run.data + (i - run.begin) * kBlockBytes);
+    plan.blocks[i].crc32c = plan.blocks[i].place.crc32c;
   }
   if (status.ok()) return status;
-  // Clean copies have their twin in the capacity tier; only what is dirty is lost.
   {
     const std::lock_guard lock(log_->mutex());
-    for (size_t i = begin; i < end; ++i) {
+    for (size_t i = run.begin; i < run.end; ++i) {
       if (log_->IsDirtyLocked(plan.first_block + i)) return Annotate(status, "read from the cache");
     }
   }
-  EBB_RETURN_IF_ERROR(tier_->Read(plan.first_block + begin, end - begin, out, {}));
-  plan.keep = false;
+  EBB_RETURN_IF_ERROR(tier_->Read(plan.first_block + run.begin, run.end - run.begin, run.data, {}));
+  for (size_t i = run.begin; i < run.end; ++i) {
+    plan.blocks[i].crc32c = Crc32c({run.data + (i - run.begin) * kBlockBytes, kBlockBytes});
+  }
   return absl::OkStatus();
 }
 
-// Blocks [begin, end) of the plan, whose content is `data`, enter the read cache, unless they
-// changed since the plan was made.
-void VolumeImpl::KeepBlocks(ReadPlan& plan, const std::byte* data, size_t begin, size_t end) {
-  const auto wants = [&](size_t i) {
-    return plan.blocks[i].source != Source::kZeroes &&
-           (i >= plan.wanted || read_cache_.Admits(plan.first_block + i));
-  };
-  {
-    const std::lock_guard lock(log_->mutex());
-    if (read_cache_.off()) return;
-    for (size_t i = begin; i < end; ++i) {
-      if (wants(i)) plan.blocks[i].slot = read_cache_.Allocate();
+absl::Status VolumeImpl::ReadFromCapacity(ReadPlan& plan, ReadRun& run, ReadScratch& scratch) {
+  const std::span<bool> mapped(scratch.mapped.get(), run.end - run.begin);
+  EBB_RETURN_IF_ERROR(
+      tier_->Read(plan.first_block + run.begin, run.end - run.begin, run.data, mapped));
+  for (size_t i = run.begin; i < run.end; ++i) {
+    BlockPlan& one = plan.blocks[i];
+    if (!mapped[i - run.begin]) {
+      one.source = Source::kZeroes;
+    } else if (one.fill != nullptr) {
+      one.crc32c = Crc32c({run.data + (i - run.begin) * kBlockBytes, kBlockBytes});
     }
   }
-  for (size_t i = begin; i < end; ++i) {
-    BlockPlan& one = plan.blocks[i];
-    if (one.slot == nullptr) continue;
-    const std::byte* block = data + (i - begin) * kBlockBytes;
-    std::memcpy(one.slot->data, block, kBlockBytes);
-    if (one.source == Source::kCapacity) one.place.crc32c = Crc32c({block, kBlockBytes});
-  }
-  const std::lock_guard lock(log_->mutex());
-  for (size_t i = begin; i < end; ++i) {
-    BlockPlan& one = plan.blocks[i];
-    if (one.slot == nullptr) continue;
-    const uint64_t block = plan.first_block + i;
-    if (log_->GenerationLocked(block) == one.generation) {
-      read_cache_.Publish(one.slot, block, one.place.crc32c);
-    } else {
-      read_cache_.Discard(one.slot);
-    }
-    one.slot = nullptr;
+  return absl::OkStatus();
+}
+
+void VolumeImpl::FillSlots(ReadPlan& plan, const ReadRun& run) {
+  for (size_t i = run.begin; i < run.end; ++i) {
+    const BlockPlan& one = plan.blocks[i];
+    if (one.fill == nullptr || one.source == Source::kZeroes) continue;
+    std::memcpy(one.fill->data, run.data + (i - run.begin) * kBlockBytes, kBlockBytes);
   }
 }
 
-void VolumeImpl::UnpinPlan(ReadPlan& plan) {
+void VolumeImpl::FinishPlan(ReadPlan& plan, bool ok) {
+  if (plan.keeps) {
+    const std::lock_guard lock(log_->mutex());
+    for (size_t i = 0; i < plan.blocks.size(); ++i) {
+      BlockPlan& one = plan.blocks[i];
+      if (one.fill == nullptr) continue;
+      const uint64_t block = plan.first_block + i;
+      if (ok && one.source != Source::kZeroes && log_->GenerationLocked(block) == one.generation) {
+        read_cache_.Publish(one.fill, block, one.crc32c);
+      } else {
+        read_cache_.Discard(one.fill);
+      }
+    }
+  }
   for (const BlockPlan& one : plan.blocks) {
     if (one.slot != nullptr) one.slot->Unpin();
     log_->Unpin(one.place);
