@@ -17,7 +17,7 @@ constexpr size_t kRangesAtOnce = 256;
 }  // namespace
 
 Destager::Destager(CacheLog& log, CapacityTier& tier, Device& cache, Clock& clock)
-    : log_(log), tier_(tier), clock_(clock), queue_(cache.MakeQueue(kReadDepth)) {}
+    : log_(log), tier_(tier), clock_(clock), queue_(cache.MakeQueue(kReadDepth)), cache_(cache) {}
 
 absl::StatusOr<bool> Destager::RemoveRanges() {
   EBB_ASSIGN_OR_RETURN(const std::vector<OverlayRange> ranges, log_.PendingRanges(kRangesAtOnce));
@@ -25,11 +25,11 @@ absl::StatusOr<bool> Destager::RemoveRanges() {
     EBB_RETURN_IF_ERROR(
         Annotate(tier_.Remove(range.first, range.end - range.first), "destage: trim"));
   }
-  log_.RangesApplied(ranges);
+  EBB_RETURN_IF_ERROR(log_.RangesApplied(ranges));
   return !ranges.empty();
 }
 
-absl::Status Destager::ReadBatch(const std::vector<LogMap::DirtyBlock>& batch) {
+absl::Status Destager::ReadBlocks(const std::vector<LogMap::DirtyBlock>& batch) {
   if (buffer_.size() < batch.size() * kCacheBlockBytes) {
     buffer_ = AlignedBuffer(batch.size() * kCacheBlockBytes);
   }
@@ -62,61 +62,76 @@ absl::Status Destager::ReadBatch(const std::vector<LogMap::DirtyBlock>& batch) {
   return Annotate(status, "destage: cache device");
 }
 
-std::vector<StoreBlock> Destager::Verified(const std::vector<LogMap::DirtyBlock>& batch) {
-  std::vector<StoreBlock> blocks;
-  blocks.reserve(batch.size());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const std::byte* data = buffer_.data() + i * kCacheBlockBytes;
-    if (Crc32c({data, kCacheBlockBytes}) != batch[i].crc32c) {
-      // It stays dirty, so that its reader is told and no older version comes to light.
+absl::Status Destager::DropDamaged(std::vector<LogMap::DirtyBlock>& blocks,
+                                   std::vector<const std::byte*>& data) {
+  std::vector<LogMap::DirtyBlock> good;
+  std::vector<LogMap::DirtyBlock> lost;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const std::span<std::byte> content = buffer_.span(i * kCacheBlockBytes, kCacheBlockBytes);
+    bool right = Crc32c(content) == blocks[i].crc32c;
+    if (!right) {
       counters_.checksum_errors.fetch_add(1, std::memory_order_relaxed);
-      continue;
+      EBB_RETURN_IF_ERROR(Annotate(
+          cache_.Read(uint64_t{blocks[i].cache_block} * kCacheBlockBytes, content), "destage"));
+      right = Crc32c(content) == blocks[i].crc32c;
     }
-    blocks.push_back({.block = batch[i].block, .data = data, .crc32c = batch[i].crc32c});
+    if (right) {
+      good.push_back(blocks[i]);
+      data.push_back(content.data());
+    } else {
+      lost.push_back(blocks[i]);
+    }
   }
-  std::sort(blocks.begin(), blocks.end(),
-            [](const StoreBlock& a, const StoreBlock& b) { return a.block < b.block; });
-  return blocks;
+  blocks = std::move(good);
+  if (lost.empty()) return absl::OkStatus();
+  counters_.lost_blocks.fetch_add(lost.size(), std::memory_order_relaxed);
+  return log_.MarkLost(lost);
 }
 
-absl::StatusOr<bool> Destager::RunBatch(size_t batch_bytes, const StoreOptions& options,
-                                        const std::function<bool()>& keep_going) {
+absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
   const uint64_t begin_ns = clock_.MonotonicNs();
   EBB_ASSIGN_OR_RETURN(const bool removed, RemoveRanges());
-  EBB_ASSIGN_OR_RETURN(std::vector<LogMap::DirtyBlock> batch,
-                       log_.CollectDirty(batch_bytes / kCacheBlockBytes));
-  if (batch.empty()) {
+  EBB_ASSIGN_OR_RETURN(std::vector<LogMap::DirtyBlock> blocks,
+                       log_.CollectDirty(batch.bytes_max / kCacheBlockBytes, batch.keep_fill));
+  if (blocks.empty()) {
     EBB_ASSIGN_OR_RETURN(const bool released, log_.ReleaseClean());
     return removed || released;
   }
-  std::sort(batch.begin(), batch.end(),
+  std::sort(blocks.begin(), blocks.end(),
             [](const LogMap::DirtyBlock& a, const LogMap::DirtyBlock& b) {
               return a.cache_block < b.cache_block;
             });
-  EBB_RETURN_IF_ERROR(ReadBatch(batch));
-  const std::vector<StoreBlock> blocks = Verified(batch);
-  if (blocks.size() < batch.size()) {
-    return absl::DataLossError(
-        "destage: dirty blocks on the cache device do not match their checksums");
+  EBB_RETURN_IF_ERROR(ReadBlocks(blocks));
+  std::vector<const std::byte*> data;
+  EBB_RETURN_IF_ERROR(DropDamaged(blocks, data));
+  std::vector<StoreBlock> to_store;
+  to_store.reserve(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    to_store.push_back({.block = blocks[i].block, .data = data[i], .crc32c = blocks[i].crc32c});
   }
+  std::sort(to_store.begin(), to_store.end(),
+            [](const StoreBlock& a, const StoreBlock& b) { return a.block < b.block; });
   StoreReport report;
-  EBB_RETURN_IF_ERROR(Annotate(tier_.Store(blocks, options, &report, keep_going), "destage"));
-  log_.MarkClean(batch);
+  EBB_RETURN_IF_ERROR(
+      Annotate(tier_.Store(to_store, batch.store, &report, batch.keep_going), "destage"));
+  EBB_RETURN_IF_ERROR(log_.MarkClean(blocks));
   EBB_RETURN_IF_ERROR(log_.ReleaseClean().status());
+  Count(blocks.size(), report, std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1));
+  return true;
+}
 
+void Destager::Count(size_t blocks, const StoreReport& report, uint64_t took_ns) {
   counters_.batches.fetch_add(1, std::memory_order_relaxed);
-  counters_.blocks.fetch_add(batch.size(), std::memory_order_relaxed);
+  counters_.blocks.fetch_add(blocks, std::memory_order_relaxed);
   counters_.deduplicated_blocks.fetch_add(report.deduplicated_blocks, std::memory_order_relaxed);
   counters_.raw_bytes.fetch_add(report.raw_bytes, std::memory_order_relaxed);
   counters_.stored_bytes.fetch_add(report.stored_bytes, std::memory_order_relaxed);
   counters_.written_bytes.fetch_add(report.written_bytes, std::memory_order_relaxed);
-  const uint64_t took_ns = std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1);
   const double rate =
-      static_cast<double>(batch.size()) * kCacheBlockBytes * kNsPerS / static_cast<double>(took_ns);
+      static_cast<double>(blocks) * kCacheBlockBytes * kNsPerS / static_cast<double>(took_ns);
   const double before = drain_bytes_per_s();
   drain_bytes_per_s_.store(before == 0 ? rate : 0.7 * before + 0.3 * rate,
                            std::memory_order_relaxed);
-  return true;
 }
 
 }  // namespace ebb::storage

@@ -35,14 +35,21 @@ class Destager {
     std::atomic<uint64_t> stored_bytes{0};
     std::atomic<uint64_t> written_bytes{0};
     std::atomic<uint64_t> checksum_errors{0};
+    std::atomic<uint64_t> lost_blocks{0};
+  };
+
+  struct Batch {
+    size_t bytes_max = 4 << 20;
+    double keep_fill = 0;  // share of the write space, the newest, to leave alone
+    StoreOptions store;
+    // Asked now and then, when set: false abandons the batch with Cancelled.
+    std::function<bool()> keep_going;
   };
 
   Destager(CacheLog& log, CapacityTier& tier, Device& cache, Clock& clock);
 
-  // False when there was nothing to do. `keep_going`, when set, is asked now and then: false
-  // abandons the batch with Cancelled.
-  absl::StatusOr<bool> RunBatch(size_t batch_bytes, const StoreOptions& options,
-                                const std::function<bool()>& keep_going = nullptr);
+  // False when there was nothing to do.
+  absl::StatusOr<bool> RunBatch(const Batch& batch);
 
   const Counters& counters() const { return counters_; }
   // Bytes of the log a second that batches set free lately, pauses not counted; 0 before the first.
@@ -57,15 +64,19 @@ class Destager {
   };
 
   absl::StatusOr<bool> RemoveRanges();
-  // Reads the batch (sorted by cache block) into buffer_, block i at i * 4096.
-  absl::Status ReadBatch(const std::vector<LogMap::DirtyBlock>& batch);
-  // The blocks of the batch whose checksum is right, ascending by volume block.
-  std::vector<StoreBlock> Verified(const std::vector<LogMap::DirtyBlock>& batch);
+  // Reads the blocks (sorted by cache block) into buffer_, block i at i * 4096.
+  absl::Status ReadBlocks(const std::vector<LogMap::DirtyBlock>& blocks);
+  // Keeps the blocks whose content is right; the others are declared lost, after a second look at
+  // the device.
+  absl::Status DropDamaged(std::vector<LogMap::DirtyBlock>& blocks,
+                           std::vector<const std::byte*>& data);
+  void Count(size_t blocks, const StoreReport& report, uint64_t took_ns);
 
   CacheLog& log_;
   CapacityTier& tier_;
   Clock& clock_;
   std::unique_ptr<IoQueue> queue_;
+  Device& cache_;
   AlignedBuffer buffer_;  // grows with the batch, never shrinks: a first touch is dear
   std::vector<Run> runs_;
   Counters counters_;

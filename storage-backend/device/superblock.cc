@@ -218,6 +218,26 @@ absl::StatusOr<SuperblockReading> ReadSuperblock(Device& device) {
   return Foreign(device, head.span());
 }
 
+absl::StatusOr<bool> HoldsOnlyPartsOf(Device& device, const Superblock& superblock) {
+  constexpr size_t kSectorBytes = 512;
+  const uint64_t size = device.size_bytes();
+  AlignedBuffer expected(kSuperblockBytes);
+  Format(superblock, expected.data());
+  AlignedBuffer head(std::min(size, kBlankProbeBytes));
+  AlignedBuffer tail(kSuperblockBytes);
+  EBB_RETURN_IF_ERROR(Annotate(device.Read(0, head.span()), "superblock"));
+  EBB_RETURN_IF_ERROR(Annotate(device.Read(size - kSuperblockBytes, tail.span()), "superblock"));
+  for (const std::byte* copy : {head.data(), tail.data()}) {
+    for (size_t at = 0; at < kSuperblockBytes; at += kSectorBytes) {
+      const std::span<const std::byte> sector(copy + at, kSectorBytes);
+      if (!AllZero(sector) && std::memcmp(sector.data(), expected.data() + at, kSectorBytes) != 0) {
+        return false;
+      }
+    }
+  }
+  return AllZero(head.span().subspan(kSuperblockBytes));
+}
+
 absl::Status WriteSuperblock(Device& device, const Superblock& superblock) {
   if (superblock.device_bytes != device.size_bytes()) {
     return absl::InvalidArgumentError(

@@ -56,6 +56,10 @@ struct SuperblockReading {
 // file systems keep their mark away from the start.
 absl::StatusOr<SuperblockReading> ReadSuperblock(Device& device);
 
+// Whether `device` is blank but for whole sectors (512 bytes) of the two copies of `superblock`:
+// all that a power cut can leave of the first WriteSuperblock.
+absl::StatusOr<bool> HoldsOnlyPartsOf(Device& device, const Superblock& superblock);
+
 // Writes both copies durably. InvalidArgument when superblock.device_bytes is not the device's
 // size.
 absl::Status WriteSuperblock(Device& device, const Superblock& superblock);

@@ -56,7 +56,8 @@ absl::Status CacheLog::WriteTail(MetadataStore& metadata, const Tail& tail) {
   return Annotate(metadata.Commit(batch, /*durable=*/true), "cache log tail");
 }
 
-CacheLog::CacheLog(Options options) : options_(std::move(options)), map_(options_.geometry) {
+CacheLog::CacheLog(Options options)
+    : options_(std::move(options)), map_(options_.geometry), lost_(options_.metadata) {
   const uint32_t payload = std::min(kGroupEntriesMax, options_.geometry.segment_blocks - 1);
   for (size_t i = 0; i < options_.group_buffers; ++i) {
     auto group = std::make_unique<Group>();
@@ -72,6 +73,7 @@ absl::StatusOr<std::unique_ptr<CacheLog>> CacheLog::Open(
   EBB_ASSIGN_OR_RETURN(Tail tail, ReadTail(*options.metadata));
   auto log = std::unique_ptr<CacheLog>(new CacheLog(std::move(options)));
   log->tail_ = tail;
+  EBB_RETURN_IF_ERROR(log->lost_.Load());
   EBB_RETURN_IF_ERROR(LogRecovery(*log).Run(progress));
   return log;
 }
@@ -113,57 +115,92 @@ void CacheLog::CommitLocked(const Reservation& reservation) {
     MarkReadyLocked(reservation.group);
   }
   dirty_blocks_.store(map_.dirty_blocks(), std::memory_order_relaxed);
+  overlay_ranges_.store(map_.overlay().size(), std::memory_order_relaxed);
 }
 
 absl::StatusOr<CacheLog::Appended> CacheLog::Append(uint64_t first_block,
                                                     std::span<const std::byte> data,
                                                     uint64_t now_ns, const uint32_t* generation) {
+  const size_t generations = generation == nullptr ? 0 : 1;
+  return AppendData(EntryKind::kData, first_block, data, {generation, generations}, now_ns);
+}
+
+void CacheLog::AppendCopies(uint64_t first_block, std::span<const std::byte> data,
+                            std::span<const uint32_t> generations, uint64_t now_ns) {
+  while (!data.empty()) {
+    // An error or a full log only means that there is no copy.
+    const auto appended = AppendData(EntryKind::kCopy, first_block, data, generations, now_ns);
+    if (!appended.ok() || appended->count == 0) return;
+    first_block += appended->count;
+    data = data.subspan(size_t{appended->count} * kCacheBlockBytes);
+    generations = generations.subspan(appended->count);
+  }
+}
+
+absl::StatusOr<CacheLog::Appended> CacheLog::AppendData(EntryKind kind, uint64_t first_block,
+                                                        std::span<const std::byte> data,
+                                                        std::span<const uint32_t> generations,
+                                                        uint64_t now_ns) {
   const auto wanted =
       static_cast<uint32_t>(std::min<size_t>(data.size() / kCacheBlockBytes, kGroupEntriesMax));
   Lock lock(mutex_);
   EBB_ASSIGN_OR_RETURN(const Reservation reservation, Reserve(lock, wanted, wanted, now_ns));
-  lock.unlock();
   if (reservation.count == 0) {
-    lock.lock();
     SubmitReady(lock);
     return Appended{};
   }
+  lock.unlock();
   // The group cannot be submitted or reused while our reservation is pending, so its memory is ours
   // without the lock.
   Group& group = *groups_[reservation.group];
   std::array<uint32_t, kGroupEntriesMax> crcs;
   for (uint32_t i = 0; i < reservation.count; ++i) {
-    const auto block = data.subspan(size_t{i} * kCacheBlockBytes, kCacheBlockBytes);
     map_.Prefetch(first_block + i);
     std::byte* slot =
         group.buffer.data() + size_t{1 + reservation.first_slot + i} * kCacheBlockBytes;
-    std::memcpy(slot, block.data(), kCacheBlockBytes);
+    std::memcpy(slot, data.data() + size_t{i} * kCacheBlockBytes, kCacheBlockBytes);
     crcs[i] = Crc32c({slot, kCacheBlockBytes});
-    EncodeEntry(
-        group.buffer.span(), reservation.first_entry + i,
-        {.kind = EntryKind::kData, .crc32c = crcs[i], .block = first_block + i, .count = 1});
+    EncodeEntry(group.buffer.span(), reservation.first_entry + i,
+                {.kind = kind, .crc32c = crcs[i], .block = first_block + i, .count = 1});
   }
   lock.lock();
-  bool withdrawn = false;
-  for (uint32_t i = 0; i < reservation.count; ++i) {
-    const uint64_t block = first_block + i;
-    if (generation != nullptr && map_.Generation(block) != *generation) {
-      EncodeEntry(group.buffer.span(), reservation.first_entry + i,
-                  {.kind = EntryKind::kVoid, .crc32c = 0, .block = 0, .count = 1});
-      withdrawn = true;
-      continue;
-    }
-    const uint32_t cache_block = group.header_block + 1 + reservation.first_slot + i;
-    map_.Put(block, cache_block, crcs[i],
-             LogOrder(reservation.sequence, reservation.first_entry + i),
-             /*dirty=*/true);
-  }
-  if (options_.on_change) options_.on_change(first_block, reservation.count);
-  appended_blocks_.fetch_add(reservation.count, std::memory_order_relaxed);
+  const bool whole = PutReservedLocked(reservation, kind, first_block,
+                                       std::span(crcs).first(reservation.count), generations);
   CommitLocked(reservation);
   if (!ready_.empty()) SubmitReady(lock);
-  if (withdrawn) return absl::AbortedError("the block changed meanwhile");
+  if (!whole && kind == EntryKind::kData) {
+    return absl::AbortedError("the block changed meanwhile");
+  }
   return Appended{.count = reservation.count, .sequence = reservation.sequence};
+}
+
+bool CacheLog::PutReservedLocked(const Reservation& reservation, EntryKind kind,
+                                 uint64_t first_block, std::span<const uint32_t> crcs,
+                                 std::span<const uint32_t> generations) {
+  Group& group = *groups_[reservation.group];
+  const bool copies = kind == EntryKind::kCopy;
+  bool whole = true;
+  for (uint32_t i = 0; i < reservation.count; ++i) {
+    const uint64_t block = first_block + i;
+    const bool changed = !generations.empty() && map_.Generation(block) != generations[i];
+    // A copy must not stand in front of anything that is newer than the capacity tier.
+    const bool shadows = copies && (map_.Find(block) != kNoCacheBlock || map_.IsZeroed(block));
+    if (changed || shadows) {
+      EncodeEntry(group.buffer.span(), reservation.first_entry + i,
+                  {.kind = EntryKind::kVoid, .crc32c = 0, .block = 0, .count = 1});
+      whole = false;
+      continue;
+    }
+    map_.Put(block, group.header_block + 1 + reservation.first_slot + i, crcs[i],
+             LogOrder(reservation.sequence, reservation.first_entry + i), /*dirty=*/!copies);
+  }
+  if (copies) {
+    copied_blocks_ += reservation.count;
+  } else {
+    appended_blocks_.fetch_add(reservation.count, std::memory_order_relaxed);
+    if (options_.on_change) options_.on_change(first_block, reservation.count);
+  }
+  return whole;
 }
 
 absl::StatusOr<CacheLog::Appended> CacheLog::AppendRange(EntryKind kind, uint64_t first_block,
@@ -187,7 +224,9 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendRange(EntryKind kind, uint64_
 CacheLog::Place CacheLog::FindLocked(uint64_t block) {
   const uint32_t cache_block = map_.Find(block);
   if (cache_block == kNoCacheBlock) {
-    return {.kind = map_.IsZeroed(block) ? Place::Kind::kZeroes : Place::Kind::kAbsent};
+    if (map_.IsZeroed(block)) return {.kind = Place::Kind::kZeroes};
+    const bool lost = !lost_.empty() && lost_.Contains(block);
+    return {.kind = lost ? Place::Kind::kLost : Place::Kind::kAbsent};
   }
   Place place = {
       .kind = Place::Kind::kDevice, .crc32c = map_.Crc(cache_block), .cache_block = cache_block};
@@ -249,9 +288,11 @@ CacheLog::Usage CacheLog::GetUsageLocked() {
           .live_blocks = map_.live_blocks(),
           .coalesced_blocks = map_.coalesced_blocks(),
           .appended_blocks = appended_blocks(),
+          .copied_blocks = copied_blocks_,
           .written_bytes = written_bytes_,
           .free_segments = map_.free_count(),
           .overlay_ranges = map_.overlay().size(),
+          .lost_blocks = lost_.size(),
           .memory_bytes = map_.memory_bytes() + buffers,
           .fill = fill()};
 }

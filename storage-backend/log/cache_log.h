@@ -39,6 +39,7 @@
 #include "storage-backend/device/device.h"
 #include "storage-backend/log/log_format.h"
 #include "storage-backend/log/log_map.h"
+#include "storage-backend/log/lost_blocks.h"
 #include "storage-backend/metadata/metadata_store.h"
 #include "storage-backend/policy/flush_grouping.h"
 
@@ -72,7 +73,7 @@ class CacheLog {
 
   // Where the newest version of a block is. A pinned one must be handed to Unpin.
   struct Place {
-    enum class Kind : uint8_t { kAbsent, kZeroes, kBuffer, kDevice };
+    enum class Kind : uint8_t { kAbsent, kZeroes, kBuffer, kDevice, kLost };
     Kind kind = Kind::kAbsent;
     uint32_t crc32c = 0;
     uint32_t cache_block = 0;
@@ -90,9 +91,11 @@ class CacheLog {
     uint64_t live_blocks = 0;
     uint64_t coalesced_blocks = 0;
     uint64_t appended_blocks = 0;  // of user data
+    uint64_t copied_blocks = 0;    // from the capacity tier
     uint64_t written_bytes = 0;    // to the device
     uint64_t free_segments = 0;
     uint64_t overlay_ranges = 0;
+    uint64_t lost_blocks = 0;
     size_t memory_bytes = 0;
     double fill = 0;
   };
@@ -108,6 +111,11 @@ class CacheLog {
   // Generation returned it.
   absl::StatusOr<Appended> Append(uint64_t first_block, std::span<const std::byte> data,
                                   uint64_t now_ns, const uint32_t* generation = nullptr);
+  // Keeps a copy of blocks that were just read from the capacity tier, as many as there is room for
+  // without opening a segment that writes may need; none that changed since `generations` (one a
+  // block) were taken.
+  void AppendCopies(uint64_t first_block, std::span<const std::byte> data,
+                    std::span<const uint32_t> generations, uint64_t now_ns);
   absl::StatusOr<Appended> AppendRange(EntryKind kind, uint64_t first_block, uint64_t count,
                                        uint64_t now_ns);
   // Everything appended before the call is durable on return.
@@ -136,6 +144,9 @@ class CacheLog {
   // Share of the write space in use; above 1 after the write space was made smaller.
   double fill() const { return fill_.load(std::memory_order_relaxed); }
   uint64_t write_space_bytes() const { return write_space_bytes_.load(std::memory_order_relaxed); }
+  uint64_t overlay_ranges() const { return overlay_ranges_.load(std::memory_order_relaxed); }
+  // Whether clean copies of what is read from the capacity tier are worth appending now.
+  bool WantsCopies() const { return clean_segments_kept_.load(std::memory_order_relaxed) > 0; }
   uint64_t appended_blocks() const { return appended_blocks_.load(std::memory_order_relaxed); }
   uint64_t dirty_blocks() const { return dirty_blocks_.load(std::memory_order_relaxed); }
   // Waits, at most 20 ms of real time, for a segment to become free.
@@ -144,14 +155,17 @@ class CacheLog {
   absl::Status Fence();
 
   // --- destage (one thread at a time) ---
-  // The oldest durable dirty blocks; they stay where they are until ReleaseClean. When there is
-  // nothing durable but something dirty, flushes first.
-  absl::StatusOr<std::vector<LogMap::DirtyBlock>> CollectDirty(size_t max_count);
+  // The oldest durable dirty blocks, none of the newest segments that make up `keep_fill` of the
+  // write space; they stay where they are until ReleaseClean. When there is nothing durable but
+  // something dirty, flushes first.
+  absl::StatusOr<std::vector<LogMap::DirtyBlock>> CollectDirty(size_t max_count, double keep_fill);
   // Those blocks are stored durably in the capacity tier.
-  void MarkClean(std::span<const LogMap::DirtyBlock> blocks);
+  absl::Status MarkClean(std::span<const LogMap::DirtyBlock> blocks);
+  // Those blocks are damaged on the cache device: from now on they read as lost.
+  absl::Status MarkLost(std::span<const LogMap::DirtyBlock> blocks);
   // Durable ranges that the capacity tier does not know yet; flushes first when only others exist.
   absl::StatusOr<std::vector<OverlayRange>> PendingRanges(size_t max_count);
-  void RangesApplied(std::span<const OverlayRange> ranges);
+  absl::Status RangesApplied(std::span<const OverlayRange> ranges);
   // Counts segments clean and releases the oldest beyond what the read share keeps, after making
   // the new tail durable. True when anything was released.
   absl::StatusOr<bool> ReleaseClean();
@@ -200,6 +214,12 @@ class CacheLog {
   explicit CacheLog(Options options);
 
   // cache_log.cc
+  absl::StatusOr<Appended> AppendData(EntryKind kind, uint64_t first_block,
+                                      std::span<const std::byte> data,
+                                      std::span<const uint32_t> generations, uint64_t now_ns);
+  // Puts the reserved blocks into the map; those that may not be become void. False if there were.
+  bool PutReservedLocked(const Reservation& reservation, EntryKind kind, uint64_t first_block,
+                         std::span<const uint32_t> crcs, std::span<const uint32_t> generations);
   absl::StatusOr<Reservation> Reserve(Lock& lock, uint32_t slots, uint32_t entries,
                                       uint64_t now_ns);
   void CommitLocked(const Reservation& reservation);
@@ -215,12 +235,15 @@ class CacheLog {
   void WaitWritten(Lock& lock, uint64_t sequence);
   absl::Status LeadFlush(Lock& lock);
   void UpdateFillLocked();
+  // cache_log_destage.cc
+  absl::Status ClearLost(const std::vector<uint64_t>& blocks);
 
   Options options_;
   std::mutex mutex_;
   std::condition_variable changed_;        // group states, flushes
   std::condition_variable space_changed_;  // segments released
   LogMap map_;
+  LostBlocks lost_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<uint32_t> ready_;  // closed, all committed, to be submitted
   uint32_t open_ = kNoGroup;
@@ -240,11 +263,13 @@ class CacheLog {
   FlushGrouping grouping_;
   std::atomic<uint64_t> flush_group_us_{0};
   Tail tail_;  // as last made durable
-  uint32_t clean_segments_kept_ = 0;
+  std::atomic<uint32_t> clean_segments_kept_{0};
   std::atomic<uint64_t> appended_blocks_{0};
+  uint64_t copied_blocks_ = 0;
   uint64_t written_bytes_ = 0;
   std::atomic<double> fill_{0};
   std::atomic<uint64_t> dirty_blocks_{0};
+  std::atomic<uint64_t> overlay_ranges_{0};
   std::atomic<uint64_t> write_space_bytes_{0};
   std::atomic<uint64_t> device_errors_{0};
 };

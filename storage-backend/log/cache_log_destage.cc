@@ -13,19 +13,31 @@ constexpr size_t kLockSlice = 512;
 
 }  // namespace
 
-absl::StatusOr<std::vector<LogMap::DirtyBlock>> CacheLog::CollectDirty(size_t max_count) {
+absl::StatusOr<std::vector<LogMap::DirtyBlock>> CacheLog::CollectDirty(size_t max_count,
+                                                                       double keep_fill) {
   for (const bool flushed : {false, true}) {
     {
       const std::lock_guard lock(mutex_);
-      auto blocks = map_.CollectDirty(max_count, durable_sequence_, durable_end_block_);
-      if (!blocks.empty() || flushed || map_.dirty_blocks() == 0) return blocks;
+      const auto keep = static_cast<size_t>(keep_fill * map_.write_segment_limit());
+      auto collected = map_.CollectDirty(max_count, keep, durable_sequence_, durable_end_block_);
+      if (!collected.blocks.empty() || flushed || !collected.held_back) {
+        return std::move(collected.blocks);
+      }
     }
     EBB_RETURN_IF_ERROR(Flush());
   }
   return std::vector<LogMap::DirtyBlock>{};
 }
 
-void CacheLog::MarkClean(std::span<const LogMap::DirtyBlock> blocks) {
+absl::Status CacheLog::MarkClean(std::span<const LogMap::DirtyBlock> blocks) {
+  if (!lost_.empty()) {
+    // They were written again, and that version is stored now.
+    std::vector<uint64_t> found;
+    for (const LogMap::DirtyBlock& block : blocks) {
+      if (lost_.Contains(block.block)) found.push_back(block.block);
+    }
+    EBB_RETURN_IF_ERROR(ClearLost(found));
+  }
   while (!blocks.empty()) {
     const auto slice = blocks.first(std::min(blocks.size(), kLockSlice));
     const std::lock_guard lock(mutex_);
@@ -33,6 +45,29 @@ void CacheLog::MarkClean(std::span<const LogMap::DirtyBlock> blocks) {
     dirty_blocks_.store(map_.dirty_blocks(), std::memory_order_relaxed);
     blocks = blocks.subspan(slice.size());
   }
+  return absl::OkStatus();
+}
+
+absl::Status CacheLog::ClearLost(const std::vector<uint64_t>& blocks) {
+  if (blocks.empty()) return absl::OkStatus();
+  EBB_RETURN_IF_ERROR(lost_.Commit(blocks, /*lost=*/false));
+  const std::lock_guard lock(mutex_);
+  lost_.Apply(blocks, /*lost=*/false);
+  return absl::OkStatus();
+}
+
+absl::Status CacheLog::MarkLost(std::span<const LogMap::DirtyBlock> blocks) {
+  std::vector<uint64_t> numbers;
+  for (const LogMap::DirtyBlock& block : blocks) numbers.push_back(block.block);
+  EBB_RETURN_IF_ERROR(lost_.Commit(numbers, /*lost=*/true));
+  const std::lock_guard lock(mutex_);
+  lost_.Apply(numbers, /*lost=*/true);
+  for (const LogMap::DirtyBlock& block : blocks) {
+    map_.Forget(block);
+    if (options_.on_change) options_.on_change(block.block, 1);
+  }
+  dirty_blocks_.store(map_.dirty_blocks(), std::memory_order_relaxed);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<OverlayRange>> CacheLog::PendingRanges(size_t max_count) {
@@ -47,11 +82,21 @@ absl::StatusOr<std::vector<OverlayRange>> CacheLog::PendingRanges(size_t max_cou
   return std::vector<OverlayRange>{};
 }
 
-void CacheLog::RangesApplied(std::span<const OverlayRange> ranges) {
+absl::Status CacheLog::RangesApplied(std::span<const OverlayRange> ranges) {
+  if (!lost_.empty()) {
+    std::vector<uint64_t> found;
+    for (const OverlayRange& range : ranges) {
+      const auto some = lost_.In(range.first, range.end - range.first);
+      found.insert(found.end(), some.begin(), some.end());
+    }
+    EBB_RETURN_IF_ERROR(ClearLost(found));
+  }
   const std::lock_guard lock(mutex_);
   for (const OverlayRange& range : ranges) {
     map_.overlay().Cut(range.first, range.end, range.order);
   }
+  overlay_ranges_.store(map_.overlay().size(), std::memory_order_relaxed);
+  return absl::OkStatus();
 }
 
 bool CacheLog::HasWork() {

@@ -134,8 +134,8 @@ absl::StatusOr<GroupHeader> DecodeHeader(std::span<const std::byte> block) {
   uint32_t data_blocks = 0;
   for (uint32_t i = 0; i < disk.entry_count; ++i) {
     const LogEntry entry = DecodeEntry(block, i);
-    if (entry.kind > EntryKind::kZeroes) return absl::DataLossError("group entry of unknown kind");
-    if (entry.kind == EntryKind::kData || entry.kind == EntryKind::kVoid) ++data_blocks;
+    if (entry.kind > EntryKind::kCopy) return absl::DataLossError("group entry of unknown kind");
+    if (HasDataBlock(entry.kind)) ++data_blocks;
   }
   if (data_blocks != disk.payload_blocks) {
     return absl::DataLossError("group header with impossible counts");

@@ -39,11 +39,16 @@ struct LogGeometry {
 absl::StatusOr<LogGeometry> ChooseGeometry(uint64_t device_bytes, uint64_t asked_segment_bytes);
 
 enum class EntryKind : uint8_t {
-  kVoid = 0,   // a data block nobody refers to (its write was withdrawn)
-  kData = 1,   // one block of user data
-  kTrim = 2,   // a range now reads as zeroes, no data block
-  kZeroes = 3  // the same, asked for by write-zeroes
+  kVoid = 0,    // a data block nobody refers to (its write was withdrawn)
+  kData = 1,    // one block of user data
+  kTrim = 2,    // a range now reads as zeroes, no data block
+  kZeroes = 3,  // the same, asked for by write-zeroes
+  kCopy = 4     // a clean copy of a block of the capacity tier, kept for reads
 };
+
+inline bool HasDataBlock(EntryKind kind) {
+  return kind == EntryKind::kVoid || kind == EntryKind::kData || kind == EntryKind::kCopy;
+}
 
 struct LogEntry {
   EntryKind kind = EntryKind::kVoid;

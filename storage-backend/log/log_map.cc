@@ -66,8 +66,8 @@ bool LogMap::Put(uint64_t block, uint32_t cache_block, uint32_t crc32c, uint64_t
   }
   infos()[cache_block] = {.block = key, .crc32c = crc32c};
   live_.Set(cache_block);
-  ++generations_[GenerationSlot(block)];
   if (dirty) {
+    ++generations_[GenerationSlot(block)];
     dirty_.Set(cache_block);
     ++segments_[geometry_.SegmentOf(cache_block)].dirty_blocks;
     ++dirty_blocks_;
@@ -106,6 +106,14 @@ void LogMap::MarkClean(const DirtyBlock& block) {
   dirty_.Clear(block.cache_block);
   --segments_[geometry_.SegmentOf(block.cache_block)].dirty_blocks;
   --dirty_blocks_;
+}
+
+void LogMap::Forget(const DirtyBlock& block) {
+  if (Find(block.block) != block.cache_block) return;
+  MarkClean(block);
+  live_.Clear(block.cache_block);
+  index_.Erase(static_cast<uint32_t>(block.block));
+  ++generations_[GenerationSlot(block.block)];
 }
 
 bool LogMap::CanOpenSegment() const {
@@ -175,23 +183,29 @@ void LogMap::CollectUnpinned() {
   });
 }
 
-std::vector<LogMap::DirtyBlock> LogMap::CollectDirty(size_t max_count, uint64_t durable_sequence,
-                                                     uint32_t durable_end_block) const {
-  std::vector<DirtyBlock> found;
-  for (size_t i = clean_count_; i < chain_.size() && found.size() < max_count; ++i) {
+LogMap::Collected LogMap::CollectDirty(size_t max_count, size_t keep_segments,
+                                       uint64_t durable_sequence,
+                                       uint32_t durable_end_block) const {
+  Collected collected;
+  std::vector<DirtyBlock>& found = collected.blocks;
+  for (size_t i = clean_count_; i + keep_segments < chain_.size() && found.size() < max_count;
+       ++i) {
     const Segment& segment = segments_[chain_[i]];
-    if (segment.first_sequence > durable_sequence) break;
     if (segment.dirty_blocks == 0) continue;
     const uint32_t first = geometry_.FirstBlock(chain_[i]);
-    const bool whole = segment.last_sequence <= durable_sequence;
-    const uint32_t end = whole ? first + geometry_.segment_blocks : durable_end_block;
+    uint32_t end = first + geometry_.segment_blocks;
+    if (segment.last_sequence > durable_sequence) {
+      collected.held_back = true;
+      if (segment.first_sequence > durable_sequence) break;
+      end = durable_end_block;
+    }
     for (uint32_t at = dirty_.NextSet(first, end); at < end && found.size() < max_count;
          at = dirty_.NextSet(at + 1, end)) {
       found.push_back(
           {.block = infos()[at].block, .cache_block = at, .crc32c = infos()[at].crc32c});
     }
   }
-  return found;
+  return collected;
 }
 
 bool LogMap::OldestWaitsForFlush(uint64_t durable_sequence) const {

@@ -47,13 +47,16 @@ class LogMap {
   bool IsDirty(uint32_t cache_block) const { return dirty_.Get(cache_block); }
   void Prefetch(uint64_t block) const { index_.Prefetch(static_cast<uint32_t>(block)); }
   // `cache_block` now holds `block`, written by the group and entry of `order`. False, and nothing
-  // changed, when the log already has something newer for the block (two writers at once).
+  // changed, when the log already has something newer for the block (two writers at once). Not
+  // `dirty`: the same content as in the capacity tier.
   bool Put(uint64_t block, uint32_t cache_block, uint32_t crc32c, uint64_t order, bool dirty);
   // [first, first + count) reads as zeroes from `order` on. `pending`: the capacity tier has yet to
   // learn of it.
   void PutRange(uint64_t first, uint64_t count, uint64_t order, bool pending);
   // The block was stored in the capacity tier; nothing happens when it was overwritten meanwhile.
   void MarkClean(const DirtyBlock& block);
+  // The block in the log is damaged: the log knows it no more, unless it was overwritten meanwhile.
+  void Forget(const DirtyBlock& block);
   bool IsZeroed(uint64_t block) const { return !overlay_.empty() && overlay_.Find(block) != 0; }
   RangeOverlay& overlay() { return overlay_; }
   // Changes whenever the block may have changed (shared by blocks of the same hash).
@@ -76,10 +79,15 @@ class LogMap {
   // CollectUnpinned finds it unpinned.
   void ReleaseOldest();
   void CollectUnpinned();
-  // Dirty blocks of groups up to `durable_sequence`, oldest segment first, at most `max_count`.
-  // That group ends before `durable_end_block`, which matters where its segment goes on.
-  std::vector<DirtyBlock> CollectDirty(size_t max_count, uint64_t durable_sequence,
-                                       uint32_t durable_end_block) const;
+  struct Collected {
+    std::vector<DirtyBlock> blocks;
+    bool held_back = false;  // there are more, but they are not durable yet
+  };
+  // Dirty blocks of groups up to `durable_sequence`, oldest segment first, at most `max_count`,
+  // none of the newest `keep_segments`. That group ends before `durable_end_block`, which matters
+  // where its segment goes on.
+  Collected CollectDirty(size_t max_count, size_t keep_segments, uint64_t durable_sequence,
+                         uint32_t durable_end_block) const;
   // Whether the oldest unclean segment would be clean if everything were durable.
   bool OldestWaitsForFlush(uint64_t durable_sequence) const;
   // At most this many segments may be not clean: the write space.

@@ -131,7 +131,7 @@ absl::StatusOr<bool> LogRecovery::PayloadIsWhole(const GroupHeader& header) {
   uint32_t block = header.header_block;
   for (uint32_t i = 0; i < header.entry_count; ++i) {
     const LogEntry entry = DecodeEntry(header_.span(), i);
-    if (entry.kind != EntryKind::kData && entry.kind != EntryKind::kVoid) continue;
+    if (!HasDataBlock(entry.kind)) continue;
     ++block;
     if (entry.kind == EntryKind::kVoid) continue;
     const uint32_t left = header.header_block + header.payload_blocks + 1 - block;
@@ -150,7 +150,13 @@ void LogRecovery::Apply(const GroupHeader& header) {
     switch (entry.kind) {
       case EntryKind::kData:
         ++block;
+        // A lost block's version down here is the damaged one, or older.
+        if (!dirty && log_.lost_.Contains(entry.block)) break;
         log_.map_.Put(entry.block, block, entry.crc32c, order, dirty);
+        break;
+      case EntryKind::kCopy:
+        ++block;
+        log_.map_.Put(entry.block, block, entry.crc32c, order, /*dirty=*/false);
         break;
       case EntryKind::kVoid:
         ++block;

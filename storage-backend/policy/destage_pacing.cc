@@ -45,17 +45,19 @@ DestagePacing::Decision DestagePacing::Decide(const Input& input) {
 
   if (input.fill > input.watermark_percent / 100.0) active_ = true;
   if (input.fill < LowerMark(input.watermark_percent)) active_ = false;
-  if (!input.has_work) return {.run = false, .wait_ns = kLookAgainNs};
-  if (input.drain) return {.run = true, .wait_ns = 0};
+  if (!input.has_work) return {.wait_ns = kLookAgainNs};
+  if (input.drain) return {.run = true};
 
   if (!active_) {
     const uint64_t idle_at_ns = last_request_ns_ + IdleWaitNs(input.politeness);
-    if (input.now_ns >= idle_at_ns) return {.run = true, .wait_ns = 0};
-    return {.run = false, .wait_ns = std::min(idle_at_ns - input.now_ns, kLookAgainNs)};
+    if (input.now_ns >= idle_at_ns) return {.run = true};
+    return {.wait_ns = std::min(idle_at_ns - input.now_ns, kLookAgainNs)};
   }
   const uint64_t resume_ns = batch_end_ns_ + PauseNs(input);
-  if (input.now_ns >= resume_ns) return {.run = true, .wait_ns = 0};
-  return {.run = false, .wait_ns = std::min(resume_ns - input.now_ns, kLookAgainNs)};
+  if (input.now_ns >= resume_ns) {
+    return {.run = true, .keep_fill = LowerMark(input.watermark_percent)};
+  }
+  return {.wait_ns = std::min(resume_ns - input.now_ns, kLookAgainNs)};
 }
 
 void DestagePacing::OnBatchDone(uint64_t begin_ns, uint64_t end_ns) {

@@ -27,7 +27,9 @@ class DestagePacing {
     uint64_t writes = 0;  // cumulative
   };
   struct Decision {
-    bool run = false;      // a batch now
+    bool run = false;  // a batch now
+    double keep_fill =
+        0;  // share of the write space to leave alone: its blocks may yet be overwritten
     uint64_t wait_ns = 0;  // when not: look again after this long at the latest
   };
 

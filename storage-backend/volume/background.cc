@@ -62,9 +62,12 @@ StoreOptions VolumeImpl::CurrentStoreOptions() const {
           .parallelism = static_cast<int>(setting[KnobId::kDestageParallelism])};
 }
 
-absl::StatusOr<bool> VolumeImpl::DestageStep() {
-  const auto batch_bytes = static_cast<size_t>(CurrentSetting()[KnobId::kDestageBatchBytes]);
-  return destager_->RunBatch(batch_bytes, CurrentStoreOptions(), [this] { return !stopping_; });
+absl::StatusOr<bool> VolumeImpl::DestageStep(double keep_fill) {
+  return destager_->RunBatch(
+      {.bytes_max = static_cast<size_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
+       .keep_fill = keep_fill,
+       .store = CurrentStoreOptions(),
+       .keep_going = [this] { return !stopping_; }});
 }
 
 bool VolumeImpl::ResizeReadCacheStep(size_t chunks_max) {
@@ -89,7 +92,7 @@ absl::StatusOr<bool> VolumeImpl::RunBackgroundStep() {
   const std::lock_guard step(step_mutex_);
   log_->Tick(clock_.MonotonicNs(), kGroupAgeNs);
   ResizeReadCacheStep(kReadCacheChunksAStep);
-  EBB_ASSIGN_OR_RETURN(const bool destaged, DestageStep());
+  EBB_ASSIGN_OR_RETURN(const bool destaged, DestageStep(/*keep_fill=*/0));
   if (destaged) return true;
   return tier_->CompactStep();
 }
@@ -123,7 +126,7 @@ void VolumeImpl::BackgroundLoop() {
          .fill = log_->fill(),
          .fill_per_s = fill_rate.Update(now_ns, log_->appended_blocks(), log_->write_space_bytes()),
          .has_work = log_->HasWork(),
-         .drain = drains_ > 0,
+         .drain = drains_ > 0 || log_->overlay_ranges() > kOverlayRangesMax / 2,
          .watermark_percent = static_cast<int>(setting[KnobId::kDestageWatermark]),
          .politeness = static_cast<int>(setting[KnobId::kDestagePoliteness]),
          .reads = reads,
@@ -133,7 +136,7 @@ void VolumeImpl::BackgroundLoop() {
       const std::lock_guard step(step_mutex_);
       absl::StatusOr<bool> result = false;
       if (decision.run) {
-        result = DestageStep();
+        result = DestageStep(decision.keep_fill);
         pacing_.OnBatchDone(now_ns, clock_.MonotonicNs());
       } else {
         result = log_->ReleaseClean();

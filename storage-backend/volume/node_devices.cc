@@ -164,6 +164,17 @@ absl::StatusOr<NodeDevices::Identity> NodeDevices::CheckOrFormat(uint64_t volume
   }
   EBB_ASSIGN_OR_RETURN(const Record record, ReadRecord());
   EBB_ASSIGN_OR_RETURN(const CacheLog::Tail tail, CacheLog::ReadTail(*metadata_));
+  if (record.formatting) {
+    const auto geometry = ChooseGeometry(cache_->size_bytes(), segment_bytes);
+    if (geometry.ok()) {
+      EBB_ASSIGN_OR_RETURN(const bool half_formatted,
+                           IsHalfFormatted({.uuid = record.uuid,
+                                            .volume_bytes = record.volume_bytes,
+                                            .epoch = 0,
+                                            .geometry = *geometry}));
+      if (half_formatted) return Format(record, volume_bytes, segment_bytes);
+    }
+  }
   const std::vector<Found> found = ReadAll();
   for (const Found& one : found) {
     if (one.status.ok()) continue;
@@ -171,23 +182,14 @@ absl::StatusOr<NodeDevices::Identity> NodeDevices::CheckOrFormat(uint64_t volume
         one.status.code(),
         fmt::format("{}: {}{}", one.name, std::string(one.status.message()), Stake(found)));
   }
-  const bool all_blank =
-      std::all_of(found.begin(), found.end(), [](const Found& one) { return one.reading.blank; });
   if (!record.present) {
-    if (all_blank) return Format(record, volume_bytes, segment_bytes);
     const auto used = std::find_if(found.begin(), found.end(),
                                    [](const Found& one) { return !one.reading.blank; });
+    if (used == found.end()) return Format(record, volume_bytes, segment_bytes);
     return absl::FailedPreconditionError(
         fmt::format("the metadata is new, but {} belongs to node {}{}", used->name,
                     FormatUuid(used->reading.superblock.node_uuid), Stake(found)));
   }
-  const bool half_formatted =
-      record.formatting && std::all_of(found.begin(), found.end(), [&](const Found& one) {
-        return one.reading.blank || (one.reading.superblock.node_uuid == record.uuid &&
-                                     one.reading.superblock.epoch == 0);
-      });
-  if (half_formatted) return Format(record, volume_bytes, segment_bytes);
-
   EBB_RETURN_IF_ERROR(CheckFormatted(record, found, tail.epoch));
   if (volume_bytes != 0 && volume_bytes != record.volume_bytes) {
     return absl::FailedPreconditionError(fmt::format(
@@ -202,8 +204,19 @@ absl::StatusOr<NodeDevices::Identity> NodeDevices::CheckOrFormat(uint64_t volume
                   .geometry = geometry};
 }
 
-// A crash in the middle leaves the mark "formatting" in the metadata, and devices that are blank or
-// carry its UUID with epoch 0: the next start formats again.
+absl::StatusOr<bool> NodeDevices::IsHalfFormatted(const Identity& identity) {
+  for (uint32_t number = 0; number <= capacity_.size(); ++number) {
+    Device& device = number == 0 ? *cache_ : *capacity_[number - 1];
+    EBB_ASSIGN_OR_RETURN(
+        const bool only_ours,
+        HoldsOnlyPartsOf(device, SuperblockOf(number, identity, 0, 0, /*clean=*/true)));
+    if (!only_ours) return false;
+  }
+  return true;
+}
+
+// A crash in the middle leaves the mark "formatting" in the metadata, and devices that hold nothing
+// but parts of their superblocks of epoch 0: the next start formats again.
 absl::StatusOr<NodeDevices::Identity> NodeDevices::Format(const Record& record,
                                                           uint64_t volume_bytes,
                                                           uint64_t segment_bytes) {
@@ -223,32 +236,31 @@ absl::StatusOr<NodeDevices::Identity> NodeDevices::Format(const Record& record,
   return identity;
 }
 
+Superblock NodeDevices::SuperblockOf(uint32_t number, const Identity& identity, uint64_t epoch,
+                                     uint64_t dirty_bytes, bool clean) const {
+  const bool is_cache = number == 0;
+  // A device's own UUID follows from the node's and its number, so it never changes.
+  Uuid device_uuid = identity.uuid;
+  device_uuid[15] = static_cast<uint8_t>(device_uuid[15] ^ (number + 1));
+  return {.node_uuid = identity.uuid,
+          .device_uuid = device_uuid,
+          .role = is_cache ? Superblock::Role::kCache : Superblock::Role::kCapacity,
+          .device_index = is_cache ? 0 : number - 1,
+          .capacity_device_count = static_cast<uint32_t>(capacity_.size()),
+          .device_bytes = (is_cache ? cache_ : capacity_[number - 1])->size_bytes(),
+          .segment_bytes = uint64_t{identity.geometry.segment_blocks} * kCacheBlockBytes,
+          .epoch = epoch,
+          .dirty_bytes = dirty_bytes,
+          .clean_shutdown = clean};
+}
+
 absl::Status NodeDevices::Stamp(const Identity& identity, uint64_t epoch, uint64_t dirty_bytes,
                                 bool clean) {
-  Superblock superblock = {
-      .node_uuid = identity.uuid,
-      .device_uuid = {},
-      .role = Superblock::Role::kCache,
-      .device_index = 0,
-      .capacity_device_count = static_cast<uint32_t>(capacity_.size()),
-      .device_bytes = 0,
-      .segment_bytes = uint64_t{identity.geometry.segment_blocks} * kCacheBlockBytes,
-      .epoch = epoch,
-      .dirty_bytes = dirty_bytes,
-      .clean_shutdown = clean};
-  const auto stamp = [&](Device& device, uint32_t number) {
-    // A device's own UUID follows from the node's and its number, so it never changes.
-    superblock.device_uuid = identity.uuid;
-    superblock.device_uuid[15] = static_cast<uint8_t>(superblock.device_uuid[15] ^ (number + 1));
-    superblock.device_bytes = device.size_bytes();
-    return WriteSuperblock(device, superblock);
-  };
-  EBB_RETURN_IF_ERROR(Annotate(stamp(*cache_, 0), "superblock of the cache device"));
-  superblock.role = Superblock::Role::kCapacity;
-  for (uint32_t i = 0; i < capacity_.size(); ++i) {
-    superblock.device_index = i;
+  for (uint32_t number = 0; number <= capacity_.size(); ++number) {
+    Device& device = number == 0 ? *cache_ : *capacity_[number - 1];
     EBB_RETURN_IF_ERROR(
-        Annotate(stamp(*capacity_[i], i + 1), fmt::format("superblock of capacity device {}", i)));
+        Annotate(WriteSuperblock(device, SuperblockOf(number, identity, epoch, dirty_bytes, clean)),
+                 number == 0 ? "cache device" : fmt::format("capacity device {}", number - 1)));
   }
   return absl::OkStatus();
 }

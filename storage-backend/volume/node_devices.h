@@ -63,6 +63,11 @@ class NodeDevices {
   absl::StatusOr<Record> ReadRecord();
   absl::Status WriteRecord(const Record& record);
   std::vector<Found> ReadAll();
+  // The superblock of device `number`: 0 the cache, then the capacity devices.
+  Superblock SuperblockOf(uint32_t number, const Identity& identity, uint64_t epoch,
+                          uint64_t dirty_bytes, bool clean) const;
+  // Whether a format for `identity` was begun, broke off, and nothing else was written since.
+  absl::StatusOr<bool> IsHalfFormatted(const Identity& identity);
   absl::StatusOr<Identity> Format(const Record& record, uint64_t volume_bytes,
                                   uint64_t segment_bytes);
   absl::Status CheckFormatted(const Record& record, const std::vector<Found>& found,

@@ -66,6 +66,7 @@ struct VolumeMetrics {
   uint64_t readahead_blocks = 0;
   // Cache log.
   uint64_t cache_data_bytes = 0;     // user blocks appended
+  uint64_t cache_copied_bytes = 0;   // copies of what was read from the capacity tier
   uint64_t cache_written_bytes = 0;  // everything written to the cache device
   uint64_t cache_space_bytes = 0;
   uint64_t dirty_bytes = 0;  // only in the log
@@ -74,7 +75,8 @@ struct VolumeMetrics {
   // Share in use of the write space that nvme_read_share leaves: dirty blocks and what lies between
   // them in the log. Above 1 after the write space was made smaller.
   double dirty_share = 0;
-  uint64_t throttle_ns = 0;  // time writes were held back
+  uint64_t cache_memory_bytes = 0;  // of the log's map and buffers
+  uint64_t throttle_ns = 0;         // time writes were held back
   uint64_t throttled_writes = 0;
   // Destage.
   uint64_t destage_batches = 0;
@@ -93,6 +95,8 @@ struct VolumeMetrics {
   // Faults.
   uint64_t device_errors = 0;
   uint64_t checksum_errors = 0;
+  uint64_t lost_blocks =
+      0;  // damaged on the cache device before they were destaged; read as errors
 };
 
 // One request seen at the front end, for the sampled stream and the recorder.

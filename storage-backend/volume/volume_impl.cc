@@ -116,7 +116,10 @@ VolumeMetrics VolumeImpl::Metrics() {
   const CacheLog::Usage usage = log_->GetUsageLocked();
   const uint64_t segment_bytes = uint64_t{log_->geometry().segment_blocks} * kBlockBytes;
   metrics.cache_data_bytes = usage.appended_blocks * kBlockBytes;
+  metrics.cache_copied_bytes = usage.copied_blocks * kBlockBytes;
   metrics.cache_written_bytes = usage.written_bytes;
+  metrics.cache_memory_bytes = usage.memory_bytes;
+  metrics.lost_blocks = usage.lost_blocks;
   metrics.cache_space_bytes = log_->geometry().space_bytes();
   metrics.dirty_bytes = usage.dirty_blocks * kBlockBytes;
   metrics.free_bytes = usage.free_segments * segment_bytes;

@@ -66,7 +66,7 @@ class VolumeImpl final : public Volume {
 
  private:
   // --- reads ---
-  enum class Source : uint8_t { kDram, kLog, kCapacity, kZeroes };
+  enum class Source : uint8_t { kDram, kLog, kCapacity, kZeroes, kLost };
   struct BlockPlan {
     Source source = Source::kZeroes;
     uint32_t generation = 0;
@@ -79,6 +79,7 @@ class VolumeImpl final : public Volume {
     uint64_t first_block = 0;
     uint32_t wanted = 0;  // blocks the client asked for; more are readahead
     bool keeps = false;   // some block has a slot to fill
+    bool copies = false;  // blocks of the capacity tier are worth a copy on the cache device
     std::vector<BlockPlan> blocks;
   };
   // Blocks [begin, end) of a plan that come from one place: side by side on the cache device, or
@@ -97,8 +98,10 @@ class VolumeImpl final : public Volume {
     AlignedBuffer bounce;
     AlignedBuffer block;  // for partial blocks
     std::unique_ptr<bool[]> mapped;
+    std::vector<uint32_t> generations;
   };
-  static constexpr uint32_t kReadBlocksMax = 256;  // a longer read is done in pieces
+  static constexpr uint64_t kOverlayRangesMax = 1 << 16;  // trims wait for destage beyond
+  static constexpr uint32_t kReadBlocksMax = 256;         // a longer read is done in pieces
 
   absl::Status ReadBytes(uint64_t offset, std::span<std::byte> out, ReadSources* sources);
   absl::Status ReadBlocks(uint64_t first_block, std::span<std::byte> out, bool client,
@@ -117,6 +120,8 @@ class VolumeImpl final : public Volume {
   absl::Status ReadFromCapacity(ReadPlan& plan, ReadRun& run, ReadScratch& scratch);
   // Copies into the slots that are to keep the run's blocks.
   void FillSlots(ReadPlan& plan, const ReadRun& run);
+  // Appends what came from the capacity tier to the log as clean copies.
+  void CopyToCache(ReadScratch& scratch);
   // Publishes filled slots unless their block changed since the plan was made; unpins everything.
   void FinishPlan(ReadPlan& plan, bool ok);
   absl::Status CheckBlock(const BlockPlan& plan, uint64_t block, const std::byte* data);
@@ -146,7 +151,7 @@ class VolumeImpl final : public Volume {
   void BackgroundLoop();
   void Kick();
   StoreOptions CurrentStoreOptions() const;
-  absl::StatusOr<bool> DestageStep();
+  absl::StatusOr<bool> DestageStep(double keep_fill);
   // Grows or shrinks the read cache a little toward its target; false when it is there.
   bool ResizeReadCacheStep(size_t chunks_max);
   void NoteBackgroundError(const absl::Status& status);

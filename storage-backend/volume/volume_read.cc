@@ -76,6 +76,8 @@ absl::Status VolumeImpl::ReadBlocks(uint64_t first_block, std::span<std::byte> o
   PlanRead(first_block, static_cast<uint32_t>(out.size() / kBlockBytes), client, plan);
   const absl::Status status = ExecuteRead(plan, out, scratch);
   FinishPlan(plan, status.ok());
+  // Only now: an append may wait for a group buffer that this very read had pinned.
+  if (status.ok() && plan.copies) CopyToCache(scratch);
   if (!status.ok()) read_errors_.fetch_add(1, std::memory_order_relaxed);
   if (sources == nullptr) return status;
   for (uint32_t i = 0; i < plan.wanted; ++i) {
@@ -92,6 +94,8 @@ absl::Status VolumeImpl::ReadBlocks(uint64_t first_block, std::span<std::byte> o
       case Source::kZeroes:
         ++sources->unmapped_blocks;
         break;
+      case Source::kLost:
+        break;
     }
   }
   sources->readahead_blocks += plan.blocks.size() - plan.wanted;
@@ -102,6 +106,7 @@ void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, Rea
   plan.first_block = first_block;
   plan.wanted = count;
   plan.keeps = false;
+  plan.copies = false;
   plan.blocks.clear();
   bool misses = false;
   const std::lock_guard lock(log_->mutex());
@@ -128,6 +133,9 @@ void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, Rea
       case CacheLog::Place::Kind::kDevice:
         one.source = Source::kLog;
         misses = true;
+        break;
+      case CacheLog::Place::Kind::kLost:
+        one.source = Source::kLost;
         break;
     }
   }
@@ -160,6 +168,10 @@ bool VolumeImpl::PlanReadahead(ReadPlan& plan) {
 }
 
 void VolumeImpl::PlanKeeping(ReadPlan& plan) {
+  // Copies must not take the room that writes need: there are none once destage has begun.
+  plan.copies =
+      log_->WantsCopies() &&
+      log_->fill() < DestagePacing::LowerMark(destage_watermark_.load(std::memory_order_relaxed));
   if (read_cache_.off()) return;
   for (size_t i = 0; i < plan.blocks.size(); ++i) {
     BlockPlan& one = plan.blocks[i];
@@ -192,6 +204,10 @@ absl::Status VolumeImpl::CopyAndCut(ReadPlan& plan, std::span<std::byte> out,
     if (one.source == Source::kZeroes) {
       std::memset(to, 0, kBlockBytes);
       continue;
+    }
+    if (one.source == Source::kLost) {
+      return absl::DataLossError(fmt::format(
+          "block {} was damaged on the cache device before it was destaged", plan.first_block + i));
     }
     if (one.source == Source::kDram ||
         (in_log && one.place.kind == CacheLog::Place::Kind::kBuffer)) {
@@ -308,6 +324,25 @@ void VolumeImpl::FillSlots(ReadPlan& plan, const ReadRun& run) {
     const BlockPlan& one = plan.blocks[i];
     if (one.fill == nullptr || one.source == Source::kZeroes) continue;
     std::memcpy(one.fill->data, run.data + (i - run.begin) * kBlockBytes, kBlockBytes);
+  }
+}
+
+void VolumeImpl::CopyToCache(ReadScratch& scratch) {
+  const ReadPlan& plan = scratch.plan;
+  const uint64_t now_ns = clock_.MonotonicNs();
+  for (const ReadRun& run : scratch.runs) {
+    for (size_t i = run.begin; i < run.end; ++i) {
+      scratch.generations.clear();
+      const size_t begin = i;
+      // Unmapped blocks have become kZeroes.
+      for (; i < run.end && plan.blocks[i].source == Source::kCapacity; ++i) {
+        scratch.generations.push_back(plan.blocks[i].generation);
+      }
+      if (i == begin) continue;
+      log_->AppendCopies(plan.first_block + begin,
+                         {run.data + (begin - run.begin) * kBlockBytes, (i - begin) * kBlockBytes},
+                         scratch.generations, now_ns);
+    }
   }
 }
 

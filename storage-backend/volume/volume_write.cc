@@ -151,6 +151,10 @@ absl::Status VolumeImpl::AppendRange(EntryKind kind, uint64_t first_block, uint6
   const uint64_t now_ns = clock_.MonotonicNs();
   while (count > 0) {
     const uint64_t part = std::min(count, kRangeBlocksMax);
+    while (log_->overlay_ranges() >= kOverlayRangesMax) {
+      EBB_RETURN_IF_ERROR(MakeRoom(now_ns));
+      if (config_.background_threads) clock_.SleepUntilNs(clock_.MonotonicNs() + kNsPerMs);
+    }
     EBB_ASSIGN_OR_RETURN(const CacheLog::Appended appended,
                          log_->AppendRange(kind, first_block, part, now_ns));
     if (appended.count == 0) {

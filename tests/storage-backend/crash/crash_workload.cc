@@ -7,19 +7,38 @@
 
 namespace ebb::storage {
 
-bool BlockOracle::Settle(uint64_t block, uint64_t version) {
+void BlockOracle::FlushedBlock(uint64_t block) {
   auto& versions = versions_[block];
-  if (std::find(versions.begin(), versions.end(), version) == versions.end()) return false;
-  versions = {version};
+  const auto last = std::find_if(versions.rbegin(), versions.rend(),
+                                 [](const Candidate& c) { return c.acknowledged; });
+  versions.erase(versions.begin(), std::prev(last.base()));
+}
+
+bool BlockOracle::Allows(uint64_t block, uint64_t version) const {
+  const auto& versions = versions_[block];
+  return std::any_of(versions.begin(), versions.end(),
+                     [&](const Candidate& c) { return c.version == version; });
+}
+
+bool BlockOracle::Settle(uint64_t block, uint64_t version) {
+  if (!Allows(block, version)) return false;
+  versions_[block] = {{.version = version, .acknowledged = true}};
   return true;
 }
 
 std::string BlockOracle::Allowed(uint64_t block) const {
-  return fmt::format("{}", fmt::join(versions_[block], ", "));
+  std::string text;
+  for (const Candidate& one : versions_[block]) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", one.version,
+                        one.acknowledged ? "" : " (not acknowledged)");
+  }
+  return text;
 }
 
-std::string CrashWorkload::Judge(const char* verb, const absl::Status& status) const {
+std::string CrashWorkload::Judge(const char* verb, const absl::Status& status) {
   if (status.ok() || !node_.power().on()) return "";
+  ++errors_seen_;
+  if (errors_expected_) return "";
   return fmt::format("{}: {}", verb, status.ToString());
 }
 
@@ -35,7 +54,8 @@ std::string CrashWorkload::Step() {
   const uint64_t block = rng_.Below(oracle_.blocks());
   const uint64_t count = 1 + rng_.Below(std::min<uint64_t>(oracle_.blocks() - block, 12));
   const uint64_t action = rng_.Below(100);
-  if (action < 55) return Write(block, count);
+  if (action < 45) return Write(block, count);
+  if (action < 55) return Read(block, count);
   if (action < 65) return Zero(block, count);
   if (action < 73) {
     const absl::Status status = node_.volume().Flush();
@@ -60,8 +80,9 @@ std::string CrashWorkload::Write(uint64_t block, uint64_t count) {
     oracle_.Offer(block + i, version_);
   }
   const absl::Status status = node_.volume().Write(block * kBlockBytes, data.span(), fua);
-  if (status.ok() && fua) {
-    for (uint64_t i = 0; i < count; ++i) oracle_.FlushedBlock(block + i);
+  for (uint64_t i = 0; i < count && status.ok(); ++i) {
+    oracle_.Acknowledge(block + i);
+    if (fua) oracle_.FlushedBlock(block + i);
   }
   return Judge("write", status);
 }
@@ -74,13 +95,33 @@ std::string CrashWorkload::Zero(uint64_t block, uint64_t count) {
   const absl::Status status =
       trim ? volume.Trim(block * kBlockBytes, count * kBlockBytes, fua)
            : volume.WriteZeroes(block * kBlockBytes, count * kBlockBytes, fua);
-  if (status.ok() && fua) {
-    for (uint64_t i = 0; i < count; ++i) oracle_.FlushedBlock(block + i);
+  for (uint64_t i = 0; i < count && status.ok(); ++i) {
+    oracle_.Acknowledge(block + i);
+    if (fua) oracle_.FlushedBlock(block + i);
   }
   return Judge("trim", status);
 }
 
+std::string CrashWorkload::Read(uint64_t block, uint64_t count) {
+  std::vector<std::byte> data(count * kBlockBytes);
+  const absl::Status status = node_.volume().Read(block * kBlockBytes, data);
+  if (!status.ok()) return Judge("read", status);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t found =
+        VersionOf(block + i, std::span(data).subspan(i * kBlockBytes, kBlockBytes));
+    // After an error it is open whether the write behind it took place.
+    const bool right =
+        errors_seen_ > 0 ? oracle_.Allows(block + i, found) : found == oracle_.Current(block + i);
+    if (!right) {
+      return fmt::format("block {} reads as version {}, not one of {}", block + i, found,
+                         oracle_.Allowed(block + i));
+    }
+  }
+  return "";
+}
+
 std::string CrashWorkload::Reopen() {
+  if (errors_expected_) return "";
   if (rng_.Chance(0.5)) {
     const absl::Status status = node_.volume().Close();
     if (status.ok()) oracle_.Flushed();

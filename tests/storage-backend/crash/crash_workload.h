@@ -15,28 +15,41 @@ namespace ebb::storage {
 
 class BlockOracle {
  public:
-  explicit BlockOracle(uint64_t blocks) : versions_(blocks, std::vector<uint64_t>{0}) {}
+  explicit BlockOracle(uint64_t blocks)
+      : versions_(blocks, {{.version = 0, .acknowledged = true}}) {}
   // Before the verb: from now on the block may have this version.
-  void Offer(uint64_t block, uint64_t version) { versions_[block].push_back(version); }
-  uint64_t Current(uint64_t block) const { return versions_[block].back(); }
-  // A flush that began after all that was offered has completed.
+  void Offer(uint64_t block, uint64_t version) { versions_[block].push_back({version, false}); }
+  // The verb of the last offer has returned OK.
+  void Acknowledge(uint64_t block) { versions_[block].back().acknowledged = true; }
+  uint64_t Current(uint64_t block) const { return versions_[block].back().version; }
+  // A flush that began after all that was acknowledged has completed.
   void Flushed() {
     for (uint64_t block = 0; block < versions_.size(); ++block) FlushedBlock(block);
   }
-  void FlushedBlock(uint64_t block) { versions_[block] = {versions_[block].back()}; }
+  void FlushedBlock(uint64_t block);
   // What recovery brought back; false when the block must not have that version.
   bool Settle(uint64_t block, uint64_t version);
+  bool Allows(uint64_t block, uint64_t version) const;
   std::string Allowed(uint64_t block) const;
   uint64_t blocks() const { return versions_.size(); }
 
  private:
-  std::vector<std::vector<uint64_t>> versions_;
+  struct Candidate {
+    uint64_t version = 0;
+    bool acknowledged = false;
+  };
+  std::vector<std::vector<Candidate>> versions_;
 };
 
 class CrashWorkload {
  public:
   CrashWorkload(CrashNode& node, uint64_t seed, uint64_t blocks)
       : node_(node), rng_(seed), oracle_(blocks) {}
+
+  // From now on a device may fail: verbs may return errors, but a read that succeeds must still be
+  // right.
+  void ExpectErrors(bool expected) { errors_expected_ = expected; }
+  uint64_t errors_seen() const { return errors_seen_; }
 
   // Runs `steps` steps, or fewer when the power fails. A fault that has nothing to do with power is
   // returned in words; empty otherwise.
@@ -48,10 +61,11 @@ class CrashWorkload {
 
  private:
   std::string Step();
-  // "" when the status is OK or the power is off, else the status in words.
-  std::string Judge(const char* verb, const absl::Status& status) const;
+  // "" when the status is OK, expected, or the power is off; else the status in words.
+  std::string Judge(const char* verb, const absl::Status& status);
   std::string Write(uint64_t block, uint64_t count);
   std::string Zero(uint64_t block, uint64_t count);
+  std::string Read(uint64_t block, uint64_t count);
   std::string Reopen();
   void ChangeKnobs();
 
@@ -59,6 +73,8 @@ class CrashWorkload {
   Rng rng_;
   BlockOracle oracle_;
   uint64_t version_ = 0;
+  bool errors_expected_ = false;
+  uint64_t errors_seen_ = 0;
 };
 
 }  // namespace ebb::storage

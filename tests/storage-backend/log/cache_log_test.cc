@@ -77,12 +77,12 @@ class CacheLogTest : public ::testing::Test {
   // Pretends that the capacity tier stored everything.
   void DestageAll() {
     for (;;) {
-      const auto blocks = log_->CollectDirty(1000);
+      const auto blocks = log_->CollectDirty(1000, 0);
       ASSERT_TRUE(blocks.ok());
-      log_->MarkClean(*blocks);
+      ASSERT_TRUE(log_->MarkClean(*blocks).ok());
       const auto ranges = log_->PendingRanges(1000);
       ASSERT_TRUE(ranges.ok());
-      log_->RangesApplied(*ranges);
+      ASSERT_TRUE(log_->RangesApplied(*ranges).ok());
       ASSERT_TRUE(log_->ReleaseClean().ok());
       if (blocks->empty() && ranges->empty()) return;
     }

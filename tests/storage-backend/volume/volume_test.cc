@@ -173,6 +173,66 @@ TEST_F(VolumeTest, DamagedDirtyBlockIsAnErrorNotGarbage) {
   EXPECT_EQ(volume().Metrics().checksum_errors, 1U);
 }
 
+// A damaged block neither shows its older version nor keeps the log from draining.
+TEST_F(VolumeTest, DamagedDirtyBlockIsLostUntilWrittenAgain) {
+  ASSERT_TRUE(Put(1, 1).ok());
+  ASSERT_TRUE(Put(2, 1).ok());
+  Drain();
+  ASSERT_TRUE(volume().Close().ok());
+  ASSERT_TRUE(node_.Open().ok());
+  ASSERT_TRUE(Put(1, 2).ok());
+  ASSERT_TRUE(Put(2, 2).ok());
+  ASSERT_TRUE(volume().Close().ok());
+  node_.Kill();
+  // The session's first segment is the second one; its group begins with its header.
+  AlignedBuffer block(kBlockBytes);
+  const uint64_t place = (1 + 16 + 1) * kBlockBytes;
+  ASSERT_TRUE(node_.cache().Read(place, block.span()).ok());
+  ASSERT_EQ(VersionOf(1, block.span()), 2U);
+  block.data()[77] ^= std::byte{1};
+  ASSERT_TRUE(node_.cache().Write(place, block.span()).ok());
+  ASSERT_TRUE(node_.Open().ok());
+
+  Drain();
+
+  EXPECT_TRUE(absl::IsDataLoss(volume().Read(kBlockBytes, block.span())));
+  EXPECT_EQ(Version(2), 2U);
+  EXPECT_EQ(volume().Metrics().lost_blocks, 1U);
+  ASSERT_TRUE(node_.Open().ok());
+  EXPECT_TRUE(absl::IsDataLoss(volume().Read(kBlockBytes, block.span())));
+  ASSERT_TRUE(Put(1, 3).ok());
+  EXPECT_EQ(Version(1), 3U);
+  Drain();
+  EXPECT_EQ(volume().Metrics().lost_blocks, 0U);
+  ASSERT_TRUE(node_.Open().ok());
+  EXPECT_EQ(Version(1), 3U);
+}
+
+TEST_F(VolumeTest, ReadsFromTheCapacityTierLeaveACopyOnTheCacheDevice) {
+  Set(KnobId::kNvmeReadShare, 0);
+  for (uint64_t block = 0; block < 60; ++block) ASSERT_TRUE(Put(block, 1).ok());
+  Drain();
+  ASSERT_TRUE(volume().Trim(59 * kBlockBytes, kBlockBytes, false).ok());
+  for (uint64_t block = 200; block < 240; ++block) ASSERT_TRUE(Put(block, 1).ok());
+  Drain();
+  Set(KnobId::kReadCacheBytes, 0);
+  Set(KnobId::kNvmeReadShare, 60);
+  const uint64_t before = volume().Metrics().read_blocks_capacity;
+
+  for (uint64_t block = 0; block < 60; ++block) {
+    ASSERT_EQ(Version(block), block == 59 ? 0U : 1U);
+    ASSERT_TRUE(volume().RunBackgroundStep().ok());  // closes segments as clean
+  }
+  const uint64_t first = volume().Metrics().read_blocks_capacity - before;
+  ASSERT_TRUE(volume().Flush().ok());
+  ASSERT_TRUE(node_.Open().ok());
+  Set(KnobId::kReadCacheBytes, 0);
+  for (uint64_t block = 0; block < 60; ++block) ASSERT_EQ(Version(block), block == 59 ? 0U : 1U);
+
+  EXPECT_GT(first, 30U);
+  EXPECT_EQ(volume().Metrics().read_blocks_capacity, 0U);
+}
+
 TEST_F(VolumeTest, DamagedCleanCopyIsReadFromTheCapacityTier) {
   Set(KnobId::kNvmeReadShare, 50);
   for (uint64_t block = 0; block < 30; ++block) ASSERT_TRUE(Put(block, 1).ok());
