@@ -58,21 +58,61 @@ void Solve(std::array<std::array<double, kColumns>, kColumns> a, std::array<doub
   fit.effect_variance = 1 / (a[columns - 1][columns - 1] * a[columns - 1][columns - 1]);
 }
 
+// What a gap of so many windows means at a correlation: the part of the earlier window's noise that
+// is left, and the scale of what is new. Most gaps are short, so their terms are kept in a table.
+struct GapTerm {
+  double phi = 0;
+  double inverse_scale = 1;
+  double log_scale = 0;
+};
+constexpr int64_t kTableGaps = 16;
+
+GapTerm MakeGapTerm(double rho, double gap) {
+  GapTerm term;
+  term.phi = rho == 0 ? 0 : std::pow(rho, gap);
+  const double scale = std::sqrt(1 - term.phi * term.phi);
+  term.inverse_scale = 1 / scale;
+  term.log_scale = std::log(scale);
+  return term;
+}
+
+GapTerm GapTermOf(size_t rho, int64_t gap) {
+  using Table = std::array<std::array<GapTerm, kTableGaps + 1>, kRhoGrid.size()>;
+  static const Table table = [] {
+    Table made{};
+    for (size_t r = 0; r < kRhoGrid.size(); ++r) {
+      for (int64_t g = 1; g <= kTableGaps; ++g) {
+        made[r][static_cast<size_t>(g)] = MakeGapTerm(kRhoGrid[r], static_cast<double>(g));
+      }
+    }
+    return made;
+  }();
+  if (gap >= 1 && gap <= kTableGaps) return table[rho][static_cast<size_t>(gap)];
+  return MakeGapTerm(kRhoGrid[rho], static_cast<double>(gap));
+}
+
 class RhoModel {
  public:
   RhoModel(std::span<const LogSample> samples, size_t columns, const EstimatorPriors& priors)
       : samples_(samples),
         columns_(columns),
         priors_(priors),
+        raw_(samples.size()),
         rows_(samples.size()),
         weights_(samples.size(), 1.0) {
     for (const LogSample& sample : samples) {
       centre_window_ += static_cast<double>(sample.window) / static_cast<double>(samples.size());
       centre_log_ += sample.log_index / static_cast<double>(samples.size());
     }
+    for (size_t i = 0; i < samples.size(); ++i) {
+      raw_[i] = {{1.0, static_cast<double>(samples[i].window) - centre_window_,
+                  samples[i].candidate ? 1.0 : 0.0},
+                 samples[i].log_index - centre_log_};
+    }
   }
 
-  Fit FitAt(double rho) {
+  // `rho`: position in the grid.
+  Fit FitAt(size_t rho) {
     Fit fit;
     std::array<std::array<double, kColumns>, kColumns> normal{};
     std::array<double, kColumns> moment{};
@@ -120,22 +160,17 @@ class RhoModel {
   void set_noise_sd(double sd) { noise_sd_ = sd; }
 
  private:
-  Row Raw(size_t i) const {
-    return {{1.0, static_cast<double>(samples_[i].window) - centre_window_,
-             samples_[i].candidate ? 1.0 : 0.0},
-            samples_[i].log_index - centre_log_};
-  }
   // Scaled so that every row's noise has the variance of one window.
-  Row Whitened(size_t i, double rho, double& log_scale_sum) const {
-    Row row = Raw(i);
-    if (i == 0) return row;
-    const Row previous = Raw(i - 1);
-    const auto gap = static_cast<double>(samples_[i].window - samples_[i - 1].window);
-    const double phi = rho == 0 ? 0 : std::pow(rho, gap);
-    const double scale = std::sqrt(1 - phi * phi);
-    log_scale_sum += std::log(scale);
-    for (size_t j = 0; j < kColumns; ++j) row.x[j] = (row.x[j] - phi * previous.x[j]) / scale;
-    row.y = (row.y - phi * previous.y) / scale;
+  Row Whitened(size_t i, size_t rho, double& log_scale_sum) const {
+    if (i == 0) return raw_[0];
+    const GapTerm term = GapTermOf(rho, samples_[i].window - samples_[i - 1].window);
+    log_scale_sum += term.log_scale;
+    const Row& previous = raw_[i - 1];
+    Row row = raw_[i];
+    for (size_t j = 0; j < kColumns; ++j) {
+      row.x[j] = (row.x[j] - term.phi * previous.x[j]) * term.inverse_scale;
+    }
+    row.y = (row.y - term.phi * previous.y) * term.inverse_scale;
     return row;
   }
   double Residual(size_t i, const Fit& fit) const {
@@ -147,6 +182,7 @@ class RhoModel {
   std::span<const LogSample> samples_;
   size_t columns_;
   EstimatorPriors priors_;
+  std::vector<Row> raw_;
   std::vector<Row> rows_;
   std::vector<double> weights_;
   double centre_window_ = 0;
@@ -163,13 +199,13 @@ EffectEstimate Estimate(std::span<const LogSample> samples, size_t columns,
   size_t best = 0;
   for (int pass = 0; pass < 2; ++pass) {
     for (size_t r = 0; r < kRhoGrid.size(); ++r) {
-      fits[r] = model.FitAt(kRhoGrid[r]);
+      fits[r] = model.FitAt(r);
       likelihood[r] = model.LogLikelihood(fits[r]);
     }
     best = static_cast<size_t>(
         std::distance(likelihood.begin(), std::max_element(likelihood.begin(), likelihood.end())));
     if (pass > 0) break;
-    const Fit fit = model.FitAt(kRhoGrid[best]);  // refills the rows that Reweigh looks at
+    const Fit fit = model.FitAt(best);  // refills the rows that Reweigh looks at
     model.set_noise_sd(std::sqrt(fit.residual_sum / model.Freedom()));
     model.Reweigh(fit);
   }
