@@ -289,12 +289,7 @@ void NodeLoop::NoteRefused(const std::string& why) {
   SetState(TunerState::kConverged, hold_reason_);
   if (why == last_refusal_) return;  // once is enough
   last_refusal_ = why;
-  HistoryWrite write;
-  write.events = {{parts_.clock.WallMs(), status_.id, "refused", hold_reason_}};
-  write.sync = false;
-  if (const absl::Status written = parts_.history.Write(write); !written.ok()) {
-    NoteFault(written);
-  }
+  Tell("refused", hold_reason_);
 }
 
 void NodeLoop::NoteNull() {
@@ -399,6 +394,13 @@ void NodeLoop::SetState(TunerState state, std::string why) {
 void NodeLoop::NoteFault(const absl::Status& fault) {
   const std::lock_guard lock(mutex_);
   status_.health = std::string(fault.message());
+}
+
+void NodeLoop::Tell(const std::string& kind, const std::string& text) {
+  HistoryWrite write;
+  write.events = {{parts_.clock.WallMs(), status_.id, kind, text}};
+  write.sync = false;
+  if (const absl::Status told = parts_.history.Write(write); !told.ok()) NoteFault(told);
 }
 
 std::vector<bool> NodeLoop::Frozen() const {

@@ -120,6 +120,8 @@ class NodeLoop {
   void SetState(TunerState state, std::string why);
   // A fault of the history shows in the status until a write succeeds.
   void NoteFault(const absl::Status& fault);
+  // An event that is worth telling but not worth a wait for the disk.
+  void Tell(const std::string& kind, const std::string& text);
   std::vector<bool> Frozen() const;
   uint32_t SettleWindows(const env::Setting& from, const env::Setting& to) const;
   uint64_t LeaseMs() const;

@@ -55,6 +55,7 @@ void NodeLoop::TryConnect() {
   WaitToReconnect();
   if (stop_.load()) return;
   if (const absl::Status connected = Connect(); !connected.ok()) return Disconnect(connected);
+  if (connect_failures_ > 0) Tell("connected", "the node can be reached");
   connect_failures_ = 0;
   SetState(TunerState::kObserving, "connected");
 }
@@ -84,6 +85,7 @@ absl::Status NodeLoop::Connect() {
 }
 
 void NodeLoop::Disconnect(const absl::Status& why) {
+  if (environment_ && agent_) Tell("disconnected", std::string(why.message()));
   // A trial that is open stays open in the journal: Reconcile decides it when the node is back.
   environment_.reset();
   agent_.reset();
@@ -251,14 +253,9 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
         restarted = true;
         break;
       case env::NodeEvent::Kind::kDrain:
-      case env::NodeEvent::Kind::kError: {
-        HistoryWrite write;
-        write.events = {{event.wall_ms, status_.id, "node_event", event.text}};
-        write.sync = false;
-        const absl::Status written = parts_.history.Write(write);
-        if (!written.ok()) NoteFault(written);
+      case env::NodeEvent::Kind::kError:
+        Tell("node_event", event.text);
         break;
-      }
       default:
         break;
     }
@@ -266,6 +263,7 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
   }
   if (!restarted && strange.empty()) return;
   const std::string reason = restarted ? "the node was restarted" : strange;
+  if (restarted) Tell("node_restarted", reason);
   node_epoch_ = environment_->info().epoch;
   if (trial_) AbortTrial(reason);
   if (environment_ && holdback_) EndHoldback(reason);

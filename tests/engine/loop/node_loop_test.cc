@@ -114,7 +114,6 @@ TEST(NodeLoopTest, OperatorsKnobsAndPinsAreNotTouched) {
   bench.Run(300);
 
   EXPECT_TRUE(bench.Changes().empty());
-  EXPECT_EQ(bench.Events("refused").size(), bench.Events("refused").size());
   ASSERT_TRUE(bench.loop->Pin("alpha", false, "operator:root").ok());
   EXPECT_TRUE(bench.RunUntil([&] { return !bench.Changes(Verdict::kKeep).empty(); }));
 }
@@ -198,6 +197,7 @@ TEST(NodeLoopTest, NodeRestartVoidsTheTrial) {
   const Change change = bench.Changes().front();
   EXPECT_EQ(change.verdict, Verdict::kVoid);
   EXPECT_EQ(change.verdict_reason, "the node was restarted");
+  EXPECT_EQ(bench.Events("node_restarted").size(), 1U);
   EXPECT_TRUE(bench.NodeIsClean());
   EXPECT_EQ(bench.agent->learned.back().outcome, agents::Outcome::kVoid);
 }
@@ -381,6 +381,8 @@ TEST(NodeLoopTest, LosesAndFindsTheNodeAgain) {
   EXPECT_TRUE(bench.loop->Status().connected);
   EXPECT_EQ(bench.Changes().front().verdict, Verdict::kVoid);
   EXPECT_NE(bench.Changes().front().verdict_reason.find("interrupted"), std::string::npos);
+  EXPECT_EQ(bench.Events("disconnected").size(), 1U);  // once, not at every attempt
+  EXPECT_EQ(bench.Events("connected").size(), 1U);
   EXPECT_TRUE(bench.RunUntil([&] { return !bench.Changes(Verdict::kKeep).empty(); }));
 }
 
