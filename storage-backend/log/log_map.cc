@@ -49,11 +49,23 @@ void LogMap::Kill(uint32_t cache_block, uint64_t sequence) {
   ++coalesced_blocks_;
 }
 
+void LogMap::SupersedeRange(uint64_t range_order, uint64_t sequence) {
+  // The chain ascends by first sequence; the range is in the last segment that begins at or below.
+  const auto after = std::upper_bound(chain_.begin(), chain_.end(), range_order >> 8,
+                                      [this](uint64_t wanted, uint32_t segment) {
+                                        return wanted < segments_[segment].first_sequence;
+                                      });
+  if (after == chain_.begin()) return;
+  Segment& segment = segments_[*std::prev(after)];
+  segment.superseded_by = std::max(segment.superseded_by, sequence);
+}
+
 bool LogMap::Put(uint64_t block, uint32_t cache_block, uint32_t crc32c, uint64_t order,
                  bool dirty) {
   const auto key = static_cast<uint32_t>(block);
-  if (!overlay_.empty()) {
-    if (overlay_.Find(block) > order) return false;
+  if (const uint64_t range_order = overlay_.Find(block); range_order != 0) {
+    if (range_order > order) return false;
+    SupersedeRange(range_order, order >> 8);
     overlay_.Cut(block, block + 1);
   }
   const uint32_t before = index_.Put(key, cache_block);
@@ -96,7 +108,11 @@ void LogMap::EraseFromIndex(uint64_t first, uint64_t count, uint64_t order) {
 
 void LogMap::PutRange(uint64_t first, uint64_t count, uint64_t order, bool pending) {
   EraseFromIndex(first, count, order);
-  if (pending) overlay_.Add({.first = first, .end = first + count, .order = order});
+  if (pending) {
+    overlay_.ForEachIn(first, first + count,
+                       [&](uint64_t old_order) { SupersedeRange(old_order, order >> 8); });
+    overlay_.Add({.first = first, .end = first + count, .order = order});
+  }
   const uint64_t slots = std::min<uint64_t>(count, kGenerationSlots);
   for (uint64_t i = 0; i < slots; ++i) ++generations_[GenerationSlot(first + i)];
 }

@@ -120,8 +120,8 @@ class LogMap {
   struct Segment {
     uint64_t first_sequence = 0;
     uint64_t last_sequence = 0;
-    // The newest group that superseded a dirty block of this segment: until it is durable, power
-    // loss would bring the old version back, so it must stay recoverable.
+    // The newest group that superseded a dirty block or a pending range of this segment: until it
+    // is durable, power loss would bring the old version back, so it must stay recoverable.
     uint64_t superseded_by = 0;
     uint32_t dirty_blocks = 0;
     bool free = true;
@@ -147,6 +147,8 @@ class LogMap {
   static size_t GenerationSlot(uint64_t block) { return block % kGenerationSlots; }
   // Whether what is in cache block `a` was logged after what is in `b`.
   bool IsNewer(uint32_t a, uint32_t b) const;
+  // A pending range of order `range_order` is superseded, in whole or part, by group `sequence`.
+  void SupersedeRange(uint64_t range_order, uint64_t sequence);
   // The version in `cache_block` is superseded by group `sequence`; the index is the caller's.
   void Kill(uint32_t cache_block, uint64_t sequence);
   bool IsClean(const Segment& segment, uint64_t durable_sequence) const;

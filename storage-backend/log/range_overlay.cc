@@ -38,6 +38,13 @@ void RangeOverlay::Cut(uint64_t first, uint64_t end, uint64_t up_to_order) {
   }
 }
 
+void RangeOverlay::ForEachIn(uint64_t first, uint64_t end,
+                             const std::function<void(uint64_t order)>& visit) const {
+  auto at = ranges_.upper_bound(first);
+  if (at != ranges_.begin() && std::prev(at)->second.end > first) --at;
+  for (; at != ranges_.end() && at->first < end; ++at) visit(at->second.order);
+}
+
 uint64_t RangeOverlay::Find(uint64_t block) const {
   auto at = ranges_.upper_bound(block);
   if (at == ranges_.begin()) return 0;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -30,6 +31,9 @@ class RangeOverlay {
   void Cut(uint64_t first, uint64_t end, uint64_t up_to_order = ~uint64_t{0});
   // The order of the range that covers `block`; 0 when none does.
   uint64_t Find(uint64_t block) const;
+  // The order of every range that overlaps [first, end).
+  void ForEachIn(uint64_t first, uint64_t end,
+                 const std::function<void(uint64_t order)>& visit) const;
   // The lowest order of all; the highest number when empty.
   uint64_t oldest_order() const { return orders_.empty() ? ~uint64_t{0} : orders_.begin()->first; }
   // Up to `max_count` ranges of order `up_to_order` or less, ascending by first.
