@@ -147,7 +147,7 @@ std::string MoveText(const Json& change) {
                                   Text(knob, "to_text")));
     }
   }
-  return fmt::format("{}", fmt::join(moves, ", "));
+  return moves.empty() ? "no knob" : fmt::format("{}", fmt::join(moves, ", "));
 }
 
 void PrintNodes(const Session& session, const Json& nodes) {
