@@ -15,13 +15,14 @@
 #include "experiments/demo/comparison.h"
 #include "experiments/demo/demo_node.h"
 #include "experiments/demo/report.h"
+#include "experiments/demo/scratch.h"
 #include "experiments/demo/sidecar.h"
 #include "fmt/format.h"
 
 namespace ebb::demo {
 namespace {
 
-constexpr uint64_t kFillTimeoutMs = 180'000;
+constexpr uint64_t kFillTimeoutMs = 400'000;
 constexpr uint64_t kDrainTimeoutMs = 180'000;
 constexpr uint64_t kLeaseSlackSeconds = 30;
 // A block that lost more than this share of its windows is not compared.
@@ -108,12 +109,10 @@ class Demo {
 };
 
 absl::Status Demo::MakeScratch() {
-  scratch_ = options_.scratch_parent + "/ebb-demo-XXXXXX";
-  if (mkdtemp(scratch_.data()) == nullptr) {
-    const absl::Status status = ErrnoStatus(errno, fmt::format("make a folder {}", scratch_));
-    scratch_.clear();
-    return status;
-  }
+  const uint64_t bytes = shape_.cache_bytes + shape_.volume_bytes + shape_.volume_bytes / 2;
+  const std::string parent =
+      options_.scratch_parent.empty() ? ChooseScratchParent(bytes) : options_.scratch_parent;
+  EBB_ASSIGN_OR_RETURN(scratch_, MakeScratchFolder(parent));
   screen_.Say(fmt::format("scratch folder {}", scratch_));
   return absl::OkStatus();
 }

@@ -56,7 +56,8 @@ int Main(int argc, char** argv) {
   app.add_option("--pairs", options.pairs, "of blocks in each comparison (default 4 or 5)")
       ->check(CLI::Range(2, 100));
   app.add_option("--seed", options.seed, "of the order of the blocks");
-  app.add_option("--scratch", options.scratch_parent, "folder for the scratch folder (/tmp)")
+  app.add_option("--scratch", options.scratch_parent,
+                 "folder for the scratch folder (default: in memory when there is room, else /tmp)")
       ->check(CLI::ExistingDirectory);
   app.add_option("--trace", options.trace_path, "another recorded trace (.ebbt)");
   app.add_flag("--keep", options.keep, "leave node, sidecar and files running at the end");

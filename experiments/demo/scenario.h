@@ -19,10 +19,10 @@ struct Options {
   double minutes = 5;  // of tuning
   size_t pairs = 0;    // of blocks in each comparison; 0: what the phase says
   uint64_t seed = 1;
-  bool keep = false;  // leave node, sidecar and scratch folder as they are at the end
-  std::string scratch_parent = "/tmp";
-  std::string trace_path;  // of the recorded trace
-  std::string bin_dir;     // where the programs are
+  bool keep = false;           // leave node, sidecar and scratch folder as they are at the end
+  std::string scratch_parent;  // empty: chosen (scratch.h)
+  std::string trace_path;      // of the recorded trace
+  std::string bin_dir;         // where the programs are
   std::string plugin_path;
 };
 

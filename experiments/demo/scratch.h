@@ -1,0 +1,23 @@
+// Where the demo keeps its device files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ebb::demo {
+
+// A folder in memory (/dev/shm) when it takes direct I/O and the machine has `bytes` to spare: then
+// the models alone give the devices' service times. Otherwise /tmp, whose disk can be slower than a
+// model, which shaping cannot make up for.
+std::string ChooseScratchParent(uint64_t bytes);
+
+// Whether files in `folder` can be written with O_DIRECT.
+bool TakesDirectIo(const std::string& folder);
+
+// A new folder, private to this user, below `parent`.
+absl::StatusOr<std::string> MakeScratchFolder(const std::string& parent);
+
+}  // namespace ebb::demo
