@@ -1,8 +1,8 @@
 #include "experiments/demo/scratch.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
+
+#include <sys/stat.h>
 
 #include "base/units.h"
 #include "gmock/gmock.h"
