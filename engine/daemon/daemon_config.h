@@ -19,7 +19,7 @@ struct DaemonConfig {
   std::string listen = "127.0.0.1:8377";  // or "unix:/path"
   std::string state_dir = "/var/lib/ebb";
   std::vector<std::string> attach;  // control sockets of nodes to tune from the start
-  std::string agent = "hill_climb";
+  std::string agent = "preset_climb";
   std::string goal = "balanced";
   std::string mode = "auto";
   uint64_t window_ns = kNsPerS;  // length of a measurement window, 100 ms to 1 min
