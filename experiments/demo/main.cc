@@ -50,10 +50,10 @@ int Main(int argc, char** argv) {
       "recorded trace, tunes it and compares default with tuned.");
   app.add_option("--goal", options.goal_word, "read, write or balanced (default)")
       ->check(CLI::IsMember({"read", "write", "balanced"}));
-  app.add_option("--minutes", options.minutes, "of tuning (default 5)")
+  app.add_option("--minutes", options.minutes, "of tuning (default 4)")
       ->check(CLI::Range(0.2, 600.0));
   app.add_option("--agent", options.agent, "the sidecar's agent (default: its own)");
-  app.add_option("--pairs", options.pairs, "of blocks in each comparison (default 4 or 5)")
+  app.add_option("--pairs", options.pairs, "of blocks in each comparison (default 3 to 5)")
       ->check(CLI::Range(2, 100));
   app.add_option("--seed", options.seed, "of the order of the blocks");
   app.add_option("--scratch", options.scratch_parent,

@@ -13,6 +13,8 @@ constexpr int kLoadSeconds = 86'400;
 // A minute of trace in one block.
 constexpr int kTraceSpeed = 5;
 constexpr uint64_t kBurstBytes = 384 * kMiB;
+// A read cache that was just given more room has to fill before it can help.
+constexpr uint32_t kCacheSettleS = 12;
 constexpr uint64_t kBurstRequestBytes = 32 * kKiB;
 
 // Two jobs on two halves, as the two disks of a virtual machine.
@@ -37,8 +39,10 @@ size_t Find(const std::vector<Phase>& phases, std::string_view id) {
 
 }  // namespace
 
+// The volume is not twice the cache, so that what the two read caches keep is a visible share of
+// it.
 NodeShape DemoShape() {
-  return {.volume_bytes = 2 * kGiB,
+  return {.volume_bytes = 640 * kMiB,
           .cache_bytes = 384 * kMiB,
           .capacity_bytes = 2 * kGiB,
           .capacity_devices = 2,
@@ -82,10 +86,10 @@ std::vector<Phase> DemoPhases(const NodeShape& shape) {
       {.id = "read",
        .title = "100 % random read, 4 KiB, 16 outstanding on each of 2 disks",
        .fio = {"--bs=4k", "--iodepth=16", "--rw=randread"},
-       .pairs = 5,
+       .pairs = 3,
        .warm_s = 5,
-       .settle_s = 2,
-       .block_s = 3},
+       .settle_s = kCacheSettleS,
+       .block_s = 6},
       {.id = "write",
        .title = "100 % random write, 4 KiB, 16 outstanding on each of 2 disks",
        .fio = {"--bs=4k", "--iodepth=16", "--rw=randwrite"},
@@ -97,10 +101,10 @@ std::vector<Phase> DemoPhases(const NodeShape& shape) {
        .title = "65/35 read/write, 60 % random, 4 KiB, 16 outstanding on each of 2 disks",
        .fio = {"--bs=4k", "--iodepth=16", "--rw=randrw", "--rwmixread=65",
                "--percentage_random=60"},
-       .pairs = 5,
+       .pairs = 3,
        .warm_s = 5,
-       .settle_s = 2,
-       .block_s = 3},
+       .settle_s = kCacheSettleS,
+       .block_s = 6},
       {.id = "burst",
        .title = fmt::format("bursts of {} random writes into {} of cache, 3 s pauses",
                             FormatBytes(kBurstBytes), FormatBytes(shape.cache_bytes)),
@@ -114,7 +118,7 @@ std::vector<Phase> DemoPhases(const NodeShape& shape) {
        .title = fmt::format("recorded trace of SQLite on ext4, {} times faster than recorded",
                             kTraceSpeed),
        .fio = {},
-       .pairs = 4,
+       .pairs = 3,
        .restart = true,
        .warm_s = 0,
        .settle_s = 1,

@@ -16,7 +16,7 @@ struct Options {
   agents::GoalKind goal = agents::GoalKind::kBalanced;
   std::string goal_word = "balanced";
   std::string agent;   // empty: the daemon's own default
-  double minutes = 5;  // of tuning
+  double minutes = 4;  // of tuning
   size_t pairs = 0;    // of blocks in each comparison; 0: what the phase says
   uint64_t seed = 1;
   bool keep = false;           // leave node, sidecar and scratch folder as they are at the end

@@ -57,7 +57,7 @@ TEST(ScenarioTest, TheVsanProfilesKeepSixteenOutstandingOnEachOfTwoDisks) {
     EXPECT_THAT(command, Contains("--iodepth=16"));
     EXPECT_THAT(command, Contains("--name=disk1"));
     EXPECT_THAT(command, Contains("--name=disk2"));
-    EXPECT_THAT(command, Contains("--offset=1073741824"));
+    EXPECT_THAT(command, Contains("--offset=" + std::to_string(shape.volume_bytes / 2)));
   }
   const auto mixed = LoadCommand(options, phases[2], "nbd://x", shape);
   EXPECT_THAT(mixed, Contains("--rwmixread=65"));
