@@ -85,7 +85,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--attach", arguments.attach,
                  "control socket of a node to tune; may be given again")
       ->take_all();
-  app.add_option("--agent", arguments.agent, "who proposes changes: preset_climb (default), hill_climb, ...");
+  app.add_option("--agent", arguments.agent,
+                 "who proposes changes: preset_climb (default), hill_climb, ...");
   app.add_option("--goal", arguments.goal, "read, write or balanced (default)");
   app.add_option("--mode", arguments.mode, "observe, recommend, approve or auto (default)");
   app.add_option("--window", arguments.window, "length of a measurement, e.g. 1s (default)");
