@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/units.h"
-#include "experiments/demo/child_process.h"
 #include "experiments/demo/comparison.h"
 #include "experiments/demo/demo_node.h"
 #include "experiments/demo/report.h"
-#include "experiments/demo/scratch.h"
 #include "experiments/demo/sidecar.h"
+#include "experiments/support/child_process.h"
+#include "experiments/support/scratch.h"
 #include "fmt/format.h"
 
 namespace ebb::demo {
@@ -101,7 +101,7 @@ class Demo {
   std::string scratch_;
   std::unique_ptr<DemoNode> node_;
   std::unique_ptr<Sidecar> sidecar_;
-  std::unique_ptr<ChildProcess> load_;
+  std::unique_ptr<experiments::ChildProcess> load_;
   env::Setting default_;
   env::Setting tuned_;
   std::vector<ChangeLine> changes_;
@@ -110,9 +110,10 @@ class Demo {
 
 absl::Status Demo::MakeScratch() {
   const uint64_t bytes = shape_.cache_bytes + shape_.volume_bytes + shape_.volume_bytes / 2;
-  const std::string parent =
-      options_.scratch_parent.empty() ? ChooseScratchParent(bytes) : options_.scratch_parent;
-  EBB_ASSIGN_OR_RETURN(scratch_, MakeScratchFolder(parent));
+  const std::string parent = options_.scratch_parent.empty()
+                                 ? experiments::ChooseScratchParent(bytes)
+                                 : options_.scratch_parent;
+  EBB_ASSIGN_OR_RETURN(scratch_, experiments::MakeScratchFolder(parent));
   screen_.Say(fmt::format("scratch folder {}", scratch_));
   return absl::OkStatus();
 }
@@ -126,8 +127,8 @@ absl::Status Demo::StartNode() {
                   shape_.cache_shape, shape_.capacity_devices, FormatBytes(shape_.capacity_bytes),
                   shape_.capacity_shape));
   screen_.Say("filling the volume through NBD, then draining it to the capacity tier");
-  EBB_ASSIGN_OR_RETURN(
-      load_, ChildProcess::Start(FillCommand(node_->nbd_uri(), shape_), scratch_ + "/fill.log"));
+  EBB_ASSIGN_OR_RETURN(load_, experiments::ChildProcess::Start(
+                                  FillCommand(node_->nbd_uri(), shape_), scratch_ + "/fill.log"));
   EBB_RETURN_IF_ERROR(load_->Wait(kFillTimeoutMs, &stop_));
   EBB_RETURN_IF_ERROR(node_->Drain(kDrainTimeoutMs, stop_));
   EBB_ASSIGN_OR_RETURN(const env::SettingState state, node_->environment().ReadSettings());
@@ -147,9 +148,9 @@ absl::Status Demo::StartSidecar() {
 }
 
 absl::Status Demo::StartLoad(const Phase& phase) {
-  EBB_ASSIGN_OR_RETURN(load_,
-                       ChildProcess::Start(LoadCommand(options_, phase, node_->nbd_uri(), shape_),
-                                           fmt::format("{}/load-{}.log", scratch_, phase.id)));
+  EBB_ASSIGN_OR_RETURN(load_, experiments::ChildProcess::Start(
+                                  LoadCommand(options_, phase, node_->nbd_uri(), shape_),
+                                  fmt::format("{}/load-{}.log", scratch_, phase.id)));
   return absl::OkStatus();
 }
 

@@ -42,11 +42,11 @@ absl::StatusOr<std::unique_ptr<DemoNode>> DemoNode::Start(const Options& options
   file.close();
   if (error || !file) return absl::InternalError(fmt::format("cannot write {}", config_path));
 
-  EBB_ASSIGN_OR_RETURN(
-      node->process_,
-      ChildProcess::Start({"nbdkit", "-f", "-U", node->folder_ + "/nbd.sock", "--threads", "16",
-                           options.plugin_path, "config=" + config_path},
-                          scratch_dir + "/node.log", /*die_with_parent=*/!options.keep));
+  EBB_ASSIGN_OR_RETURN(node->process_,
+                       experiments::ChildProcess::Start(
+                           {"nbdkit", "-f", "-U", node->folder_ + "/nbd.sock", "--threads", "16",
+                            options.plugin_path, "config=" + config_path},
+                           scratch_dir + "/node.log", /*die_with_parent=*/!options.keep));
   Clock& clock = RealClock();
   const uint64_t deadline_ns = clock.MonotonicNs() + kStartTimeoutNs;
   while (true) {

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "env/node/node_environment.h"
-#include "experiments/demo/child_process.h"
 #include "experiments/demo/scenario.h"
+#include "experiments/support/child_process.h"
 
 namespace ebb::demo {
 
@@ -40,7 +40,7 @@ class DemoNode {
   explicit DemoNode(std::string folder) : folder_(std::move(folder)) {}
 
   const std::string folder_;
-  std::unique_ptr<ChildProcess> process_;
+  std::unique_ptr<experiments::ChildProcess> process_;
   std::unique_ptr<env::NodeEnvironment> environment_;
 };
 

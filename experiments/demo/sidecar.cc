@@ -127,9 +127,10 @@ absl::StatusOr<std::unique_ptr<Sidecar>> Sidecar::Start(const Config& config) {
   if (!file) return absl::InternalError(fmt::format("cannot write {}", config_path));
 
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar(config, "http://" + listen));
-  EBB_ASSIGN_OR_RETURN(sidecar->process_,
-                       ChildProcess::Start({config.bin_dir + "/ebbd", "--config", config_path},
-                                           config.scratch_dir + "/ebbd.log", config.die_with_demo));
+  EBB_ASSIGN_OR_RETURN(
+      sidecar->process_,
+      experiments::ChildProcess::Start({config.bin_dir + "/ebbd", "--config", config_path},
+                                       config.scratch_dir + "/ebbd.log", config.die_with_demo));
   Clock& clock = RealClock();
   const uint64_t deadline_ns = clock.MonotonicNs() + kStartTimeoutNs;
   while (true) {
@@ -143,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Sidecar>> Sidecar::Start(const Config& config) {
 
 absl::StatusOr<std::string> Sidecar::Ebb(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {config_.bin_dir + "/ebb", "--url", url_});
-  return RunAndRead(arguments, config_.scratch_dir, kCommandTimeoutMs);
+  return experiments::RunAndRead(arguments, config_.scratch_dir, kCommandTimeoutMs);
 }
 
 absl::Status Sidecar::Attach(const std::string& control_socket, const std::string& goal) {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "experiments/demo/child_process.h"
+#include "experiments/support/child_process.h"
 
 namespace ebb::demo {
 
@@ -69,7 +69,7 @@ class Sidecar {
   const Config config_;
   const std::string url_;
   std::string node_;
-  std::unique_ptr<ChildProcess> process_;
+  std::unique_ptr<experiments::ChildProcess> process_;
 };
 
 // A loopback port that nobody listened on a moment ago.

@@ -1,9 +1,8 @@
-// ChildProcess: a program that the demo started, ended by its own process id.
+// ChildProcess: a program that an experiment started, ended by its own process id.
 //
-// It runs in a process group of its own, so that Ctrl-C reaches the demo alone, which then ends its
-// children in order; should the demo itself be killed, the kernel ends them (parent-death signal,
-// unless asked otherwise).
-// Output goes to a log file. Not thread-safe.
+// It runs in a process group of its own, so that Ctrl-C reaches the experiment alone, which then
+// ends its children in order; should the experiment itself be killed, the kernel ends them
+// (parent-death signal, unless asked otherwise). Output goes to a log file. Not thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,12 +16,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace ebb::demo {
+namespace ebb::experiments {
 
 class ChildProcess {
  public:
   // `command`: path or name of the program, then its arguments. `log_path` is appended to. Fails
-  // when the program cannot be started at all. `die_with_parent`: the kernel ends it with the demo.
+  // when the program cannot be started at all. `die_with_parent`: the kernel ends it with the
+  // experiment.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(std::vector<std::string> command,
                                                              const std::string& log_path,
                                                              bool die_with_parent = true);
@@ -64,4 +64,4 @@ class ChildProcess {
 absl::StatusOr<std::string> RunAndRead(const std::vector<std::string>& command,
                                        const std::string& scratch_dir, uint64_t timeout_ms);
 
-}  // namespace ebb::demo
+}  // namespace ebb::experiments

@@ -1,4 +1,4 @@
-// Where the demo keeps its device files.
+// Where an experiment keeps its device files.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace ebb::demo {
+namespace ebb::experiments {
 
 // A folder in memory (/dev/shm) when it takes direct I/O and the machine has `bytes` to spare: then
 // the models alone give the devices' service times. Otherwise /tmp, whose disk can be slower than a
@@ -20,4 +20,4 @@ bool TakesDirectIo(const std::string& folder);
 // A new folder, private to this user, below `parent`.
 absl::StatusOr<std::string> MakeScratchFolder(const std::string& parent);
 
-}  // namespace ebb::demo
+}  // namespace ebb::experiments

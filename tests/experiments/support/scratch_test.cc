@@ -1,4 +1,4 @@
-#include "experiments/demo/scratch.h"
+#include "experiments/support/scratch.h"
 
 #include <filesystem>
 
@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ebb::demo {
+namespace ebb::experiments {
 namespace {
 
 TEST(ScratchTest, MoreThanTheMachineHasGoesToDisk) {
@@ -36,4 +36,4 @@ TEST(ScratchTest, TheFolderIsNewAndPrivate) {
 }
 
 }  // namespace
-}  // namespace ebb::demo
+}  // namespace ebb::experiments

@@ -1,4 +1,4 @@
-#include "experiments/demo/child_process.h"
+#include "experiments/support/child_process.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace ebb::demo {
+namespace ebb::experiments {
 namespace {
 
 using ::testing::HasSubstr;
@@ -24,7 +24,7 @@ class ChildProcessTest : public ::testing::Test {
     return std::move(*process);
   }
 
-  std::string folder_ = "/tmp/ebb-demo-test-XXXXXX";
+  std::string folder_ = "/tmp/ebb-experiments-test-XXXXXX";
 };
 
 TEST_F(ChildProcessTest, WaitsForTheEnd) { EXPECT_TRUE(Start({"true"})->Wait(10'000).ok()); }
@@ -84,4 +84,4 @@ TEST_F(ChildProcessTest, RunAndReadGivesTheOutputAlone) {
 }
 
 }  // namespace
-}  // namespace ebb::demo
+}  // namespace ebb::experiments

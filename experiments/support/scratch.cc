@@ -1,4 +1,4 @@
-#include "experiments/demo/scratch.h"
+#include "experiments/support/scratch.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "fmt/format.h"
 
-namespace ebb::demo {
+namespace ebb::experiments {
 namespace {
 
 constexpr const char* kMemoryFolder = "/dev/shm";
@@ -56,11 +56,11 @@ std::string ChooseScratchParent(uint64_t bytes) {
 }
 
 absl::StatusOr<std::string> MakeScratchFolder(const std::string& parent) {
-  std::string path = parent + "/ebb-demo-XXXXXX";
+  std::string path = parent + "/ebb-experiment-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return ErrnoStatus(errno, fmt::format("make a folder in {}", parent));
   }
   return path;
 }
 
-}  // namespace ebb::demo
+}  // namespace ebb::experiments

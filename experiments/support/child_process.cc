@@ -1,4 +1,4 @@
-#include "experiments/demo/child_process.h"
+#include "experiments/support/child_process.h"
 
 #include <cerrno>
 #include <filesystem>
@@ -18,7 +18,7 @@
 #include "base/units.h"
 #include "fmt/format.h"
 
-namespace ebb::demo {
+namespace ebb::experiments {
 namespace {
 
 constexpr uint64_t kPollNs = 20 * kNsPerMs;
@@ -43,7 +43,7 @@ struct Streams {
   setpgid(0, 0);
   if (die_with_parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(kExecFailed);  // the demo ended before the line above
+    if (getppid() != parent) _exit(kExecFailed);  // the experiment ended before the line above
   }
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(in, STDIN_FILENO);
@@ -169,4 +169,4 @@ absl::StatusOr<std::string> RunAndRead(const std::vector<std::string>& command,
   return ReadFrom(out_path, 0);
 }
 
-}  // namespace ebb::demo
+}  // namespace ebb::experiments
