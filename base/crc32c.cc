@@ -4,7 +4,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace ebb {
@@ -102,6 +102,108 @@ __attribute__((target("sse4.2"))) uint32_t UpdateHardware(uint32_t crc, const st
   for (; bytes > 0; --bytes, ++data) crc = _mm_crc32_u8(crc, static_cast<uint8_t>(*data));
   return crc;
 }
+
+// Folding (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel,
+// 2009) in 512-bit registers: each 128-bit lane is multiplied by x^distance mod P and added to the
+// lane that lies so far behind it, until one lane is left that has the CRC of all. Reading is then
+// the limit, so that a copy costs nothing beside it.
+constexpr size_t kFoldBytes = 64;
+constexpr size_t kFoldStepBytes = 4 * kFoldBytes;
+#define EBB_TARGET_FOLD __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+
+// x^exponent mod P, reflected, in the place where a carry-less product of reflected numbers needs
+// it.
+constexpr int64_t PowerOfX(size_t exponent) {
+  uint32_t crc = uint32_t{1} << 31;
+  for (size_t i = 0; i < exponent; ++i) crc = ShiftByBit(crc);
+  return int64_t{crc} << 1;
+}
+
+// Multipliers of a lane that moves `kBits` ahead: its low half is the earlier one.
+template <size_t kBits>
+struct FoldPowers {
+  static constexpr int64_t kLow = PowerOfX(kBits + 32);
+  static constexpr int64_t kHigh = PowerOfX(kBits - 32);
+};
+
+template <size_t kBits>
+EBB_TARGET_FOLD inline __m512i FoldPower() {
+  using P = FoldPowers<kBits>;
+  return _mm512_set_epi64(P::kHigh, P::kLow, P::kHigh, P::kLow, P::kHigh, P::kLow, P::kHigh,
+                          P::kLow);
+}
+
+EBB_TARGET_FOLD inline __m512i Fold(__m512i sum, __m512i power, __m512i data) {
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(sum, power, 0x00),
+                                   _mm512_clmulepi64_epi128(sum, power, 0x11), data, 0x96);
+}
+
+// The CRC register after the 64 bytes of `sum`.
+EBB_TARGET_FOLD inline uint32_t ReduceFolded(__m512i sum) {
+  const __m512i power =
+      _mm512_set_epi64(0, 0, FoldPowers<128>::kHigh, FoldPowers<128>::kLow, FoldPowers<256>::kHigh,
+                       FoldPowers<256>::kLow, FoldPowers<384>::kHigh, FoldPowers<384>::kLow);
+  const __m512i last = _mm512_maskz_mov_epi64(0xc0, sum);
+  const __m512i moved = Fold(sum, power, last);
+  const __m256i half =
+      _mm256_xor_si256(_mm512_castsi512_si256(moved), _mm512_extracti64x4_epi64(moved, 1));
+  const __m128i lane =
+      _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  const uint64_t crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(lane)));
+  return static_cast<uint32_t>(
+      _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(lane, 1))));
+}
+
+template <bool kCopy>
+EBB_TARGET_FOLD inline __m512i Take(const std::byte* data, std::byte* copy) {
+  const __m512i taken = _mm512_loadu_si512(data);
+  if constexpr (kCopy) _mm512_storeu_si512(copy, taken);
+  return taken;
+}
+
+// Copies to `copy` on the way when kCopy.
+template <bool kCopy>
+EBB_TARGET_FOLD uint32_t UpdateFolding(uint32_t crc, const std::byte* data, size_t bytes,
+                                       std::byte* copy) {
+  if (bytes >= kFoldStepBytes) {
+    const __m512i far = FoldPower<kFoldStepBytes * 8>();
+    const __m512i near = FoldPower<kFoldBytes * 8>();
+    const __m512i begin = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc)));
+    __m512i a = _mm512_xor_si512(Take<kCopy>(data, copy), begin);
+    __m512i b = Take<kCopy>(data + kFoldBytes, copy + kFoldBytes);
+    __m512i c = Take<kCopy>(data + 2 * kFoldBytes, copy + 2 * kFoldBytes);
+    __m512i d = Take<kCopy>(data + 3 * kFoldBytes, copy + 3 * kFoldBytes);
+    size_t at = kFoldStepBytes;
+    for (; bytes - at >= kFoldStepBytes; at += kFoldStepBytes) {
+      a = Fold(a, far, Take<kCopy>(data + at, copy + at));
+      b = Fold(b, far, Take<kCopy>(data + at + kFoldBytes, copy + at + kFoldBytes));
+      c = Fold(c, far, Take<kCopy>(data + at + 2 * kFoldBytes, copy + at + 2 * kFoldBytes));
+      d = Fold(d, far, Take<kCopy>(data + at + 3 * kFoldBytes, copy + at + 3 * kFoldBytes));
+    }
+    d = Fold(Fold(Fold(a, near, b), near, c), near, d);
+    for (; bytes - at >= kFoldBytes; at += kFoldBytes) {
+      d = Fold(d, near, Take<kCopy>(data + at, copy + at));
+    }
+    crc = ReduceFolded(d);
+    data += at;
+    copy += at;
+    bytes -= at;
+  }
+  if constexpr (kCopy) std::memcpy(copy, data, bytes);
+  return UpdateHardware(crc, data, bytes);
+}
+
+enum class Method : uint8_t { kPortable, kInstruction, kFolding };
+
+Method BestMethod() {
+  if (__builtin_cpu_supports("sse4.2") == 0) return Method::kPortable;
+  const bool folds = __builtin_cpu_supports("avx512f") != 0 &&
+                     __builtin_cpu_supports("avx512vl") != 0 &&
+                     __builtin_cpu_supports("vpclmulqdq") != 0;
+  return folds ? Method::kFolding : Method::kInstruction;
+}
+
+const Method kMethod = BestMethod();
 #endif
 
 }  // namespace
@@ -109,10 +211,23 @@ __attribute__((target("sse4.2"))) uint32_t UpdateHardware(uint32_t crc, const st
 uint32_t Crc32c(std::span<const std::byte> data, uint32_t crc) {
   crc = ~crc;
 #if defined(__x86_64__)
-  static const bool kHasSse42 = __builtin_cpu_supports("sse4.2") != 0;
-  if (kHasSse42) return ~UpdateHardware(crc, data.data(), data.size());
+  if (kMethod == Method::kFolding) {
+    return ~UpdateFolding<false>(crc, data.data(), data.size(), nullptr);
+  }
+  if (kMethod == Method::kInstruction) return ~UpdateHardware(crc, data.data(), data.size());
 #endif
   return ~UpdatePortable(crc, data.data(), data.size());
+}
+
+uint32_t Crc32cCopy(std::byte* to, std::span<const std::byte> from, uint32_t crc) {
+#if defined(__x86_64__)
+  if (kMethod == Method::kFolding) {
+    return ~UpdateFolding<true>(~crc, from.data(), from.size(), to);
+  }
+#endif
+  // The copy fetches in order what the interleaved lanes would fetch out of order.
+  std::memcpy(to, from.data(), from.size());
+  return Crc32c({to, from.size()}, crc);
 }
 
 }  // namespace ebb

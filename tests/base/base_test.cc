@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <string>
@@ -25,6 +26,36 @@ TEST(Crc32cTest, MatchesThePublishedCheckValues) {
   EXPECT_EQ(Crc32c(Bytes(std::string(32, '\0'))), 0x8a9136aaU);  // RFC 3720, B.4
   EXPECT_EQ(Crc32c(Bytes(std::string(32, '\xff'))), 0x62a8ab43U);
   EXPECT_EQ(Crc32c({}), 0U);
+}
+
+// The definition, bit by bit.
+uint32_t SlowCrc32c(std::span<const std::byte> data) {
+  uint32_t crc = ~uint32_t{0};
+  for (const std::byte b : data) {
+    crc ^= static_cast<uint32_t>(b);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78 : 0);
+  }
+  return ~crc;
+}
+
+// Goal: every fast path (folding, lanes, tails) equals the definition, with and without a copy.
+// Method: every length around the widths of those paths, from a moving start.
+TEST(Crc32cTest, EveryLengthEqualsTheDefinition) {
+  Rng rng(8);
+  std::vector<std::byte> data(4500);
+  for (std::byte& b : data) b = static_cast<std::byte>(rng.Next());
+  std::vector<std::byte> copy(data.size() + 1);
+  for (size_t bytes = 0; bytes <= 4400; bytes += bytes < 1200 || bytes > 4000 ? 1 : 61) {
+    const auto from = std::span<const std::byte>(data).subspan(bytes % 67, bytes);
+    const uint32_t expected = SlowCrc32c(from);
+    ASSERT_EQ(Crc32c(from), expected) << bytes << " bytes";
+    copy[bytes] = std::byte{0x5a};
+    ASSERT_EQ(Crc32cCopy(copy.data(), from), expected) << bytes << " bytes";
+    ASSERT_TRUE(std::equal(from.begin(), from.end(), copy.begin())) << bytes << " bytes";
+    ASSERT_EQ(copy[bytes], std::byte{0x5a}) << "written behind " << bytes << " bytes";
+    const size_t cut = bytes / 3;
+    ASSERT_EQ(Crc32cCopy(copy.data(), from.subspan(cut), Crc32c(from.first(cut))), expected);
+  }
 }
 
 // Goal: the three-lane path for blocks equals the plain definition. Method: cut the input at every
