@@ -1,7 +1,7 @@
 // AlignedBuffer: page-aligned memory for O_DIRECT, touched at creation.
 //
 // A first touch costs 9 to 18 us a page on virtual machines, so buffers are made once and kept.
-// Move-only.
+// From 2 MiB on the kernel is asked for huge pages. Move-only.
 #pragma once
 
 #include <cstddef>
