@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -182,8 +181,13 @@ void FaultyDisk::FailNth(Io::Kind kind, uint64_t nth, Fault fault) {
 
 void FaultyDisk::FlipBits(uint64_t offset, uint8_t mask) {
   std::lock_guard lock(mutex_);
-  durable_.at(offset) ^= static_cast<std::byte>(mask);
-  current_.at(offset) ^= static_cast<std::byte>(mask);
+  EBB_CHECK(offset < options_.size_bytes);
+  for (SparseImage* image : {&durable_, &current_}) {
+    std::byte byte{};
+    image->Read(offset, {&byte, 1});
+    byte ^= static_cast<std::byte>(mask);
+    image->Write(offset, {&byte, 1});
+  }
 }
 
 void FaultyDisk::Reboot(uint64_t seed) {
@@ -195,12 +199,16 @@ void FaultyDisk::Reboot(uint64_t seed) {
     const std::vector<bool> survives = SurvivingSectors(sectors, rng);
     for (size_t i = 0; i < sectors; ++i) {
       if (!survives[i]) continue;
-      std::memcpy(durable_.data() + write.offset + i * kSectorBytes,
-                  write.data.data() + i * kSectorBytes, kSectorBytes);
+      durable_.Write(write.offset + i * kSectorBytes,
+                     std::span(write.data).subspan(i * kSectorBytes, kSectorBytes));
     }
   }
+  // Only where something was un-flushed do the two images differ.
+  for (Unflushed& write : unflushed_) {
+    durable_.Read(write.offset, write.data);
+    current_.Write(write.offset, write.data);
+  }
   unflushed_.clear();
-  current_ = durable_;
   faults_.clear();
   fenced_ = false;
   ++generation_;
@@ -279,21 +287,21 @@ absl::Status FaultyDisk::Read(uint64_t generation, uint64_t offset, std::span<st
   Fault fault{};
   const bool failed = TakeFault(Io::Kind::kRead, &fault);
   const size_t bytes = !failed ? out.size() : fault == Fault::kShort ? out.size() / 2 : 0;
-  std::memcpy(out.data(), current_.data() + offset, bytes);
+  current_.Read(offset, out.first(bytes));
   return Log("read", offset, {}, out.size(),
              failed ? FaultStatus(fault, "read", offset, out.size()) : absl::OkStatus());
 }
 
 void FaultyDisk::Store(uint64_t offset, std::span<const std::byte> data) {
   if (data.empty()) return;
-  std::memcpy(current_.data() + offset, data.data(), data.size());
+  current_.Write(offset, data);
   unflushed_.push_back({offset, {data.begin(), data.end()}});
 }
 
 std::vector<std::byte> FaultyDisk::Torn(uint64_t offset, std::span<const std::byte> data) {
   std::vector<std::byte> torn(data.begin(), data.end());
   for (size_t at = 0; at < torn.size(); at += kSectorBytes) {
-    if (rng_.Chance(0.5)) std::memcpy(&torn[at], &current_[offset + at], kSectorBytes);
+    if (rng_.Chance(0.5)) current_.Read(offset + at, std::span(torn).subspan(at, kSectorBytes));
   }
   return torn;
 }
@@ -343,7 +351,7 @@ absl::Status FaultyDisk::Flush(uint64_t generation) {
     return Log("flush", 0, {}, 0, FaultStatus(fault, "flush", 0, 0));
   }
   for (const Unflushed& write : unflushed_) {
-    std::memcpy(durable_.data() + write.offset, write.data.data(), write.data.size());
+    durable_.Write(write.offset, write.data);
   }
   unflushed_.clear();
   return Log("flush", 0, {}, 0, absl::OkStatus());

@@ -27,6 +27,7 @@
 
 #include "base/rng.h"
 #include "storage-backend/device/device.h"
+#include "storage-backend/device/sparse_image.h"
 
 namespace ebb::storage {
 
@@ -132,8 +133,8 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
   Rng rng_;
   uint64_t generation_ = 0;
   bool fenced_ = false;
-  std::vector<std::byte> durable_;
-  std::vector<std::byte> current_;
+  SparseImage durable_;
+  SparseImage current_;
   std::deque<Unflushed> unflushed_;
   std::map<std::pair<Io::Kind, uint64_t>, Fault> faults_;  // by kind and count of that kind
   std::map<Io::Kind, uint64_t> transfers_;                 // by kind
