@@ -167,7 +167,7 @@ class CacheLog {
   absl::StatusOr<std::vector<OverlayRange>> PendingRanges(size_t max_count);
   absl::Status RangesApplied(std::span<const OverlayRange> ranges);
   // Counts segments clean and releases the oldest beyond what the read share keeps, after making
-  // the new tail durable. True when anything was released.
+  // the new tail durable. True when a segment became clean or was released.
   absl::StatusOr<bool> ReleaseClean();
   bool HasWork();  // anything dirty or pending
 

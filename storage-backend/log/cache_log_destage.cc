@@ -111,15 +111,19 @@ absl::StatusOr<bool> CacheLog::ReleaseClean() {
     EBB_RETURN_IF_ERROR(Flush());
     lock.lock();
   }
+  const size_t clean_before = map_.clean_count();
   map_.AdvanceClean(durable_sequence_, /*sealed=*/!active_);
   UpdateFillLocked();
   const size_t clean = map_.clean_count();
+  // Room to write comes from segments becoming clean, also when all of them are kept for reads.
+  const bool advanced = clean > clean_before;
+  if (advanced) space_changed_.notify_all();
   const size_t releases = clean > clean_segments_kept_ ? clean - clean_segments_kept_ : 0;
   Tail tail = tail_;
   tail.replay_from = map_.FirstSequence(releases, next_sequence_);
   tail.dirty_from = map_.FirstSequence(clean, next_sequence_);
   const bool all_clean = map_.dirty_blocks() == 0 && map_.overlay().empty();
-  if (releases == 0 && !(all_clean && tail.dirty_from != tail_.dirty_from)) return false;
+  if (releases == 0 && !(all_clean && tail.dirty_from != tail_.dirty_from)) return advanced;
 
   lock.unlock();
   EBB_RETURN_IF_ERROR(WriteTail(*options_.metadata, tail));
@@ -127,7 +131,7 @@ absl::StatusOr<bool> CacheLog::ReleaseClean() {
   tail_ = tail;
   for (size_t i = 0; i < releases; ++i) map_.ReleaseOldest();
   space_changed_.notify_all();
-  return releases > 0;
+  return advanced || releases > 0;
 }
 
 absl::Status CacheLog::BeginSession() {

@@ -22,7 +22,7 @@ LogRecovery::LogRecovery(CacheLog& log)
     : log_(log),
       device_(*log.options_.device),
       geometry_(log.options_.geometry),
-      window_(size_t{kWindowBlocks} * kCacheBlockBytes),
+      window_(size_t{std::min(kWindowBlocks, geometry_.end_block())} * kCacheBlockBytes),
       header_(kCacheBlockBytes),
       expected_(log.tail_.replay_from) {
   // What is in the capacity tier, and all of a log that was closed cleanly, was durable.
