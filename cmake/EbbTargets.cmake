@@ -1,6 +1,7 @@
 # ebb_library(NAME SOURCES a.cc ... [PUBLIC dep ...] [PRIVATE dep ...])
 # ebb_program(NAME SOURCES ... PRIVATE ...)
-# ebb_test(NAME SOURCES ... PRIVATE ... [LABELS unit] [TIMEOUT seconds] [SERIAL] [DATA])
+# ebb_test(NAME SOURCES ... PRIVATE ... [LABELS unit] [TIMEOUT seconds] [SERIAL] [SHARDS n])
+# SHARDS: the program's tests are dealt to n ctest tests, which run side by side.
 #
 # A static library for one folder. Dependencies are PRIVATE unless a public header shows their types.
 add_library(ebb_options INTERFACE)
@@ -30,7 +31,7 @@ function(ebb_program name)
 endfunction()
 
 function(ebb_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;PRIVATE;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;SHARDS" "SOURCES;PRIVATE;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -44,7 +45,20 @@ function(ebb_test name)
   if(ARG_SERIAL)
     set(serial TRUE)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${serial}
+  set(tests ${name})
+  if(ARG_SHARDS)
+    set(tests)
+    math(EXPR last "${ARG_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      math(EXPR number "${shard} + 1")
+      list(APPEND tests ${name}_${number}_of_${ARG_SHARDS})
+      add_test(NAME ${name}_${number}_of_${ARG_SHARDS} COMMAND ${name})
+      set_tests_properties(${name}_${number}_of_${ARG_SHARDS} PROPERTIES
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
+  set_tests_properties(${tests} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${serial}
     SKIP_RETURN_CODE 77)
 endfunction()

@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "fmt/format.h"
+#include "storage-backend/capacity/records.h"
 
 namespace ebb::storage {
 namespace {
@@ -100,8 +101,12 @@ uint64_t CrashNode::log_hash() const {
   return hash;
 }
 
-std::vector<std::string> CrashNode::CheckCapacity() {
+std::string CrashNode::CheckCapacity(const VolumeMetrics* metrics) {
   Kill();
+  // Before the first start has come so far there is nothing to check.
+  const auto format = metadata_.Get(Table::kNode, kFormatKey);
+  if (!format.ok()) return format.status().ToString();
+  if (!format->has_value()) return "";
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> borrowed;
   for (const auto& disk : capacity_) {
@@ -109,11 +114,22 @@ std::vector<std::string> CrashNode::CheckCapacity() {
     borrowed.push_back(devices.back().get());
   }
   const auto superblock = ReadSuperblock(*borrowed[0]);
-  if (!superblock.ok()) return {superblock.status().ToString()};
+  if (!superblock.ok()) return superblock.status().ToString();
   auto tier = CapacityTier::Open(borrowed, &metadata_, superblock->superblock.node_uuid);
-  if (!tier.ok()) return {tier.status().ToString()};
+  if (!tier.ok()) return tier.status().ToString();
   const auto faults = (*tier)->Check();
-  return faults.ok() ? *faults : std::vector<std::string>{faults.status().ToString()};
+  if (!faults.ok()) return faults.status().ToString();
+  if (!faults->empty()) return "capacity check: " + faults->front();
+  if (metrics == nullptr) return "";
+  const CapacityUsage usage = (*tier)->Usage();
+  if (usage.logical_bytes != metrics->logical_bytes ||
+      usage.unique_bytes != metrics->unique_bytes ||
+      usage.physical_bytes != metrics->physical_bytes) {
+    return fmt::format("space: logical {} unique {} physical {}, recomputed {} {} {}",
+                       metrics->logical_bytes, metrics->unique_bytes, metrics->physical_bytes,
+                       usage.logical_bytes, usage.unique_bytes, usage.physical_bytes);
+  }
+  return "";
 }
 
 }  // namespace ebb::storage

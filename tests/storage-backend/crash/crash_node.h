@@ -42,8 +42,10 @@ class CrashNode {
   VolumeConfig& config() { return config_; }
   // Over all disks; the same seed must give the same.
   uint64_t log_hash() const;
-  // Faults in words that the capacity tier's own check finds; the volume must be closed.
-  std::vector<std::string> CheckCapacity();
+  // The process dies; then the capacity tier recomputes reference counts, segment use and totals
+  // from its map. The first fault in words, or "". With `metrics`, what the volume said of its
+  // space must be what a fresh start computes.
+  std::string CheckCapacity(const VolumeMetrics* metrics = nullptr);
 
  private:
   const CrashNodeOptions options_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "tests/storage-backend/crash/metrics_check.h"
 #include "tests/storage-backend/volume/volume_fixture.h"
 
 namespace ebb::storage {
@@ -120,17 +121,88 @@ std::string CrashWorkload::Read(uint64_t block, uint64_t count) {
   return "";
 }
 
+std::string CrashWorkload::Stop() {
+  const absl::Status status = node_.volume().Close();
+  if (status.ok()) oracle_.Flushed();
+  node_.Kill();
+  return Judge("close", status);
+}
+
 std::string CrashWorkload::Reopen() {
   if (errors_expected_) return "";
   if (rng_.Chance(0.5)) {
-    const absl::Status status = node_.volume().Close();
-    if (status.ok()) oracle_.Flushed();
-    if (std::string fault = Judge("close", status); !fault.empty()) return fault;
+    if (std::string fault = Stop(); !fault.empty()) return fault;
     if (!node_.power().on()) return "";
   } else {
     node_.Kill();
   }
   return Recover();
+}
+
+std::string CrashWorkload::Drain() {
+  std::string fault;
+  int writes_left = 3;
+  const absl::Status status = node_.volume().Drain([&](uint64_t dirty_bytes) {
+    if (dirty_bytes == 0 || writes_left == 0) return true;
+    --writes_left;
+    fault = Write(rng_.Below(oracle_.blocks()), 1);
+    return fault.empty();
+  });
+  if (!fault.empty()) return fault;
+  if (fault = Judge("drain", status); !fault.empty()) return fault;
+  if (status.ok() && node_.volume().Metrics().dirty_bytes != 0) return "dirty after a drain";
+  return "";
+}
+
+std::string CrashWorkload::Resize(int steps) {
+  for (int step = 0; step < steps && node_.power().on(); ++step) {
+    node_.clock().AdvanceNs(rng_.Below(3'000'000));
+    Setting setting = node_.volume().CurrentSetting();
+    setting.Set(KnobId::kNvmeReadShare, static_cast<int64_t>(rng_.Below(19)) * 5);
+    setting.Set(KnobId::kReadCacheBytes, static_cast<int64_t>(rng_.Below(2)) << 20);
+    if (const absl::Status status = node_.volume().Apply(setting); !status.ok()) {
+      return "resize: " + status.ToString();
+    }
+    const uint64_t block = rng_.Below(oracle_.blocks() - 12);
+    std::string fault = Read(block, 1 + rng_.Below(12));
+    if (fault.empty() && node_.power().on()) fault = Write(block, 1 + rng_.Below(12));
+    if (fault.empty() && node_.power().on()) {
+      fault = Judge("background", node_.volume().RunBackgroundStep().status());
+    }
+    if (!fault.empty()) return fmt::format("resize step {}: {}", step, fault);
+  }
+  return "";
+}
+
+std::string CrashWorkload::Scatter() {
+  Setting setting = node_.volume().CurrentSetting();
+  setting.Set(KnobId::kCompression, static_cast<int64_t>(Compression::kOff));
+  if (const absl::Status status = node_.volume().Apply(setting); !status.ok()) {
+    return "scatter: " + status.ToString();
+  }
+  std::string fault = Overwrite(1.0);
+  if (fault.empty()) fault = Overwrite(0.8);
+  return fault.empty() ? Overwrite(0.8) : fault;
+}
+
+std::string CrashWorkload::Overwrite(double share) {
+  std::string fault;
+  for (uint64_t block = 0; block < oracle_.blocks() && node_.power().on(); ++block) {
+    if (!rng_.Chance(share)) continue;
+    if (fault = Write(block, 1); !fault.empty()) return fault;
+  }
+  return node_.power().on() ? Judge("drain", node_.volume().Drain(nullptr)) : "";
+}
+
+std::string CrashWorkload::Compact() {
+  for (int round = 0; round < 2; ++round) {
+    absl::StatusOr<bool> worked = true;
+    while (worked.ok() && *worked) worked = node_.volume().RunBackgroundStep();
+    std::string fault = Judge("compaction", worked.status());
+    if (!fault.empty() || !node_.power().on()) return fault;
+    if (fault = Overwrite(0.9); !fault.empty() || !node_.power().on()) return fault;
+  }
+  return "";
 }
 
 void CrashWorkload::ChangeKnobs() {
@@ -146,20 +218,28 @@ void CrashWorkload::ChangeKnobs() {
 std::string CrashWorkload::Recover() {
   const absl::Status status = node_.Open();
   if (!status.ok()) return Judge("open", status);
-  return Verify();
+  if (std::string fault = Verify(); !fault.empty()) return fault;
+  return node_.power().on() ? MetricsFault(node_.volume().Metrics()) : "";
 }
 
 std::string CrashWorkload::Verify() {
-  std::vector<std::byte> data(kBlockBytes);
+  constexpr uint64_t kBlocksARead = 16;
+  std::vector<std::byte> data(kBlocksARead * kBlockBytes);
   for (uint64_t block = 0; block < oracle_.blocks(); ++block) {
-    const absl::Status status = node_.volume().Read(block * kBlockBytes, data);
-    if (!node_.power().on()) return "";
-    if (!status.ok()) return fmt::format("read of block {}: {}", block, status.ToString());
-    const uint64_t found = VersionOf(block, data);
-    const std::string allowed = oracle_.Allowed(block);
-    if (!oracle_.Settle(block, found)) {
-      return fmt::format("block {} came back as version {}, allowed are {}", block, found, allowed);
+    const uint64_t at = block % kBlocksARead;
+    if (at == 0) {
+      const uint64_t count = std::min(kBlocksARead, oracle_.blocks() - block);
+      const absl::Status status =
+          node_.volume().Read(block * kBlockBytes, std::span(data).first(count * kBlockBytes));
+      if (!node_.power().on()) return "";
+      if (!status.ok()) return fmt::format("read at block {}: {}", block, status.ToString());
     }
+    const uint64_t found = VersionOf(block, std::span(data).subspan(at * kBlockBytes, kBlockBytes));
+    if (!oracle_.Allows(block, found)) {
+      return fmt::format("block {} came back as version {}, allowed are {}", block, found,
+                         oracle_.Allowed(block));
+    }
+    oracle_.Settle(block, found);
   }
   return "";
 }

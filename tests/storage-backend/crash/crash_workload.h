@@ -54,7 +54,17 @@ class CrashWorkload {
   // Runs `steps` steps, or fewer when the power fails. A fault that has nothing to do with power is
   // returned in words; empty otherwise.
   std::string Run(int steps);
-  // Opens the node after a reboot or kill and judges every block.
+  // A clean stop; the node is closed then.
+  std::string Stop();
+  // Everything to the capacity tier, with some writes coming in meanwhile.
+  std::string Drain();
+  // The caches' shares change at each step, with reads and writes between.
+  std::string Resize(int steps);
+  // Leaves the capacity tier with nearly empty segments; Compact moves what lives in them together,
+  // again and again as more is overwritten.
+  std::string Scatter();
+  std::string Compact();
+  // Opens the node after a reboot or kill and judges every block and its statistics.
   std::string Recover();
   // Judges every block without a restart.
   std::string Verify();
@@ -66,6 +76,8 @@ class CrashWorkload {
   std::string Write(uint64_t block, uint64_t count);
   std::string Zero(uint64_t block, uint64_t count);
   std::string Read(uint64_t block, uint64_t count);
+  // Each block with this chance, then a drain.
+  std::string Overwrite(double share);
   std::string Reopen();
   void ChangeKnobs();
 
