@@ -112,6 +112,7 @@ struct StartOrder {
   std::string cache_size = "1G";
   std::string capacity_size = "8G";
   int capacity_count = 1;
+  int group_count = 1;
   std::string cache_shape;
   std::string capacity_shape;
   double shape_scale = 1;
@@ -141,7 +142,6 @@ absl::StatusOr<NodeConfig> ConfigOf(const StartOrder& order, const std::string& 
   // Beside the file: the folder may be moved.
   config.control_socket = "control.sock";
   config.state_dir = "state";
-  config.metadata_dir = "metadata";
   config.nbd.threads = order.threads;
   if (order.nbd_port == 0) {
     config.nbd.socket = "nbd.sock";
@@ -149,17 +149,25 @@ absl::StatusOr<NodeConfig> ConfigOf(const StartOrder& order, const std::string& 
     config.nbd.address = "127.0.0.1";
     config.nbd.port = order.nbd_port;
   }
-  config.cache.path = "cache.img";
-  EBB_ASSIGN_OR_RETURN(config.cache.create_bytes, ParseBytes(order.cache_size));
-  config.cache.shape = order.cache_shape;
-  config.cache.shape_scale = order.cache_shape.empty() ? 1 : order.shape_scale;
-  for (int i = 1; i <= order.capacity_count; ++i) {
-    storage::DeviceConfig device;
-    device.path = fmt::format("capacity-{}.img", i);
-    EBB_ASSIGN_OR_RETURN(device.create_bytes, ParseBytes(order.capacity_size));
-    device.shape = order.capacity_shape;
-    device.shape_scale = order.capacity_shape.empty() ? 1 : order.shape_scale;
-    config.capacity.push_back(std::move(device));
+  EBB_ASSIGN_OR_RETURN(const uint64_t cache_bytes, ParseBytes(order.cache_size));
+  EBB_ASSIGN_OR_RETURN(const uint64_t capacity_bytes, ParseBytes(order.capacity_size));
+  for (int g = 1; g <= order.group_count; ++g) {
+    // A node of one group has the plain names.
+    const std::string suffix = order.group_count == 1 ? "" : fmt::format("-{}", g);
+    storage::GroupConfig group;
+    group.metadata_dir = "metadata" + suffix;
+    group.cache = {.path = fmt::format("cache{}.img", suffix),
+                   .create_bytes = cache_bytes,
+                   .shape = order.cache_shape,
+                   .shape_scale = order.cache_shape.empty() ? 1 : order.shape_scale};
+    for (int i = 1; i <= order.capacity_count; ++i) {
+      group.capacity.push_back(
+          {.path = fmt::format("capacity{}-{}.img", suffix, i),
+           .create_bytes = capacity_bytes,
+           .shape = order.capacity_shape,
+           .shape_scale = order.capacity_shape.empty() ? 1 : order.shape_scale});
+    }
+    config.groups.push_back(std::move(group));
   }
   return config;
 }
@@ -274,8 +282,14 @@ void AddStart(CLI::App& node, Session& session) {
           ->capture_default_str(),
       start->add_option("--capacity-size", order->capacity_size, "file of each capacity device")
           ->capture_default_str(),
-      start->add_option("--capacity-count", order->capacity_count, "capacity devices")
+      start->add_option("--capacity-count", order->capacity_count, "capacity devices of a group")
           ->check(CLI::Range(1, static_cast<int>(storage::kCapacityDevicesMax)))
+          ->capture_default_str(),
+      start
+          ->add_option("--groups", order->group_count,
+                       "disk groups, each a cache and its capacity devices; the volume is "
+                       "striped over them")
+          ->check(CLI::Range(1, static_cast<int>(storage::kNodeGroupsMax)))
           ->capture_default_str(),
       start->add_option("--cache-shape", order->cache_shape,
                         "give the cache the service times of this model"),

@@ -223,29 +223,68 @@ const toml::table* SubTable(const toml::node* node, std::string_view key, Faults
   return node->as_table();
 }
 
-void ReadCapacity(const toml::node* node, const std::string& folder, Faults& faults,
-                  NodeConfig& config) {
+void ReadCapacity(const toml::node* node, const std::string& where, const std::string& folder,
+                  Faults& faults, GroupConfig& group) {
   const toml::array* list = node == nullptr ? nullptr : node->as_array();
   if (list == nullptr || list->empty() || list->size() > kCapacityDevicesMax) {
-    faults.Add(node, fmt::format("one to {} capacity devices are needed, each a [[capacity]]",
-                                 kCapacityDevicesMax));
+    faults.Add(node, fmt::format("{}one to {} capacity devices are needed, each a [[capacity]]",
+                                 where, kCapacityDevicesMax));
     return;
   }
   for (const toml::node& element : *list) {
-    const std::string where = fmt::format("capacity {}", config.capacity.size() + 1);
+    const std::string name = fmt::format("{}capacity {}", where, group.capacity.size() + 1);
     if (const toml::table* table = element.as_table()) {
-      config.capacity.push_back(ReadDevice(*table, where, folder, faults));
+      group.capacity.push_back(ReadDevice(*table, name, folder, faults));
     } else {
-      faults.Add(&element, where + " must be a table [[capacity]]");
+      faults.Add(&element, name + " must be a table [[capacity]]");
     }
+  }
+}
+
+// The keys that make a disk group, wherever they stand; `where` is "" or "group 2, ".
+GroupConfig ReadGroup(Section& section, const std::string& where, const std::string& folder,
+                      Faults& faults) {
+  GroupConfig group;
+  group.metadata_dir = Resolve(section.RequiredText("metadata_dir"), folder);
+  const toml::node* node = section.Find("cache");
+  if (const toml::table* cache = SubTable(node, "cache", faults)) {
+    group.cache = ReadDevice(*cache, where + "cache", folder, faults);
+  } else if (node == nullptr) {
+    section.Missing("cache");
+  }
+  ReadCapacity(section.Find("capacity"), where, folder, faults, group);
+  return group;
+}
+
+void ReadGroups(const toml::node& node, const std::string& folder, Faults& faults,
+                NodeConfig& config) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr || list->empty() || list->size() > kNodeGroupsMax) {
+    faults.Add(&node,
+               fmt::format("a node has one to {} disk groups, each a [[group]]", kNodeGroupsMax));
+    return;
+  }
+  for (const toml::node& element : *list) {
+    const std::string name = fmt::format("group {}", config.groups.size() + 1);
+    const toml::table* table = element.as_table();
+    if (table == nullptr) {
+      faults.Add(&element, name + " must be a table [[group]]");
+      continue;
+    }
+    Section section(*table, name, faults);
+    config.groups.push_back(ReadGroup(section, name + ", ", folder, faults));
+    section.RefuseOthers();
   }
 }
 
 // Two uses of one file would eat each other.
 void RefuseSharedPaths(const NodeConfig& config, Faults& faults) {
-  std::vector<std::string> paths = {config.cache.path, config.control_socket, config.state_dir,
-                                    config.metadata_dir, config.nbd.socket};
-  for (const DeviceConfig& device : config.capacity) paths.push_back(device.path);
+  std::vector<std::string> paths = {config.control_socket, config.state_dir, config.nbd.socket};
+  for (const GroupConfig& group : config.groups) {
+    paths.push_back(group.metadata_dir);
+    paths.push_back(group.cache.path);
+    for (const DeviceConfig& device : group.capacity) paths.push_back(device.path);
+  }
   std::sort(paths.begin(), paths.end());
   for (size_t i = 1; i < paths.size(); ++i) {
     if (!paths[i].empty() && paths[i] == paths[i - 1]) {
@@ -271,16 +310,14 @@ NodeConfig ReadNode(const toml::table& root, const std::string& folder, Faults& 
   }
   config.control_socket = Resolve(section.RequiredText("control_socket"), folder);
   config.state_dir = Resolve(section.RequiredText("state_dir"), folder);
-  config.metadata_dir = Resolve(section.RequiredText("metadata_dir"), folder);
   static const toml::table kNone;
   const toml::table* nbd = SubTable(section.Find("nbd"), "nbd", faults);
   config.nbd = ReadNbd(nbd == nullptr ? kNone : *nbd, folder, faults);
-  if (const toml::table* cache = SubTable(section.Find("cache"), "cache", faults)) {
-    config.cache = ReadDevice(*cache, "cache", folder, faults);
-  } else if (root.get("cache") == nullptr) {
-    section.Missing("cache");
+  if (const toml::node* groups = section.Find("group")) {
+    ReadGroups(*groups, folder, faults, config);
+  } else {
+    config.groups.push_back(ReadGroup(section, "", folder, faults));
   }
-  ReadCapacity(section.Find("capacity"), folder, faults, config);
   if (const toml::table* setting = SubTable(section.Find("setting"), "setting", faults)) {
     config.initial = ReadSetting(*setting, faults);
   }
@@ -352,18 +389,27 @@ std::string FormatNodeConfig(const NodeConfig& config) {
       "device_class = {}  # of the capacity tier: disk, sata-ssd, nvme or unknown\n"
       "volume_size = {}\n"
       "control_socket = {}\n"
-      "state_dir = {}\n"
-      "metadata_dir = {}\n\n[nbd]\n",
+      "state_dir = {}\n",
       Quoted(config.name), Quoted(config.device_class), SizeText(config.volume_bytes),
-      Quoted(config.control_socket), Quoted(config.state_dir), Quoted(config.metadata_dir));
+      Quoted(config.control_socket), Quoted(config.state_dir));
+  const bool single = config.groups.size() == 1;
+  if (single) text += fmt::format("metadata_dir = {}\n", Quoted(config.groups[0].metadata_dir));
+  text += "\n[nbd]\n";
   if (config.nbd.socket.empty()) {
     text += fmt::format("address = {}\nport = {}\n", Quoted(config.nbd.address), config.nbd.port);
   } else {
     text += fmt::format("socket = {}\n", Quoted(config.nbd.socket));
   }
-  text += fmt::format("threads = {}\n\n[cache]\n{}", config.nbd.threads, DeviceText(config.cache));
-  for (const DeviceConfig& device : config.capacity) {
-    text += "\n[[capacity]]\n" + DeviceText(device);
+  text += fmt::format("threads = {}\n", config.nbd.threads);
+  for (const GroupConfig& group : config.groups) {
+    if (!single) {
+      text += fmt::format("\n[[group]]\nmetadata_dir = {}\n", Quoted(group.metadata_dir));
+    }
+    const char* prefix = single ? "" : "group.";
+    text += fmt::format("\n[{}cache]\n{}", prefix, DeviceText(group.cache));
+    for (const DeviceConfig& device : group.capacity) {
+      text += fmt::format("\n[[{}capacity]]\n{}", prefix, DeviceText(device));
+    }
   }
   text += "\n# Knobs of the first start; later the node keeps the incumbent that was committed.\n";
   text += "[setting]\n";

@@ -22,6 +22,14 @@
 //   [[capacity]]                   # one to seven, keys as for the cache
 //   path = "capacity-1.img"
 //
+// A node of several disk groups (up to five; the volume is striped over them) names each in full
+// instead of metadata_dir, [cache] and [[capacity]]. Their order is part of the node.
+//
+//   [[group]]
+//   metadata_dir = "metadata-1"
+//   cache = { path = "/dev/nvme0n1" }
+//   capacity = [{ path = "/dev/sda" }, { path = "/dev/sdb" }]
+//
 //   [setting]                      # knobs of the first start; later the node keeps its incumbent
 //   destage_watermark = 60
 #pragma once
@@ -37,6 +45,7 @@
 namespace ebb::storage {
 
 inline constexpr size_t kCapacityDevicesMax = 7;
+inline constexpr size_t kNodeGroupsMax = 5;
 inline constexpr uint16_t kNbdPortDefault = 10809;
 
 struct DeviceConfig {
@@ -53,16 +62,21 @@ struct NbdConfig {
   int threads = 16;
 };
 
+// One cache device with its capacity devices and their map.
+struct GroupConfig {
+  std::string metadata_dir;
+  DeviceConfig cache;
+  std::vector<DeviceConfig> capacity;
+};
+
 struct NodeConfig {
   std::string name;
   std::string device_class = "unknown";
   uint64_t volume_bytes = 0;
   std::string control_socket;
   std::string state_dir;
-  std::string metadata_dir;
   NbdConfig nbd;
-  DeviceConfig cache;
-  std::vector<DeviceConfig> capacity;
+  std::vector<GroupConfig> groups;  // one at least
   Setting initial;
 };
 

@@ -113,9 +113,11 @@ RpcReply NodeServer::NodeInfo() {
                        {"allocated_bytes", allocated.ok() ? Json(*allocated) : Json(nullptr)},
                        {"overruns", std::move(overruns)}});
   }
-  const bool shaped = !config_.cache.shape.empty() ||
-                      std::any_of(config_.capacity.begin(), config_.capacity.end(),
-                                  [](const DeviceConfig& device) { return !device.shape.empty(); });
+  bool shaped = false;
+  for (const GroupConfig& group : config_.groups) {
+    shaped = shaped || !group.cache.shape.empty();
+    for (const DeviceConfig& device : group.capacity) shaped = shaped || !device.shape.empty();
+  }
   return RpcReply::Result(Dump({{"name", config_.name},
                                 {"uuid", volume_->uuid()},
                                 {"pid", getpid()},
@@ -128,6 +130,7 @@ RpcReply NodeServer::NodeInfo() {
                                 {"devices", std::move(devices)},
                                 {"host_memory_bytes", limits_.host_memory_bytes},
                                 {"device_class", config_.device_class},
+                                {"groups", config_.groups.size()},
                                 {"nbd_uri", NbdUri(config_.nbd)}}));
 }
 

@@ -1,5 +1,6 @@
 #include "storage-backend/control/node_open.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -25,7 +26,10 @@ bool Exists(const std::string& path) {
 bool IsFirstStart(const NodeConfig& config) {
   std::error_code ignored;
   return !Exists(config.state_dir + "/incumbent.json") &&
-         (!Exists(config.metadata_dir) || std::filesystem::is_empty(config.metadata_dir, ignored));
+         std::all_of(config.groups.begin(), config.groups.end(), [&](const GroupConfig& group) {
+           return !Exists(group.metadata_dir) ||
+                  std::filesystem::is_empty(group.metadata_dir, ignored);
+         });
 }
 
 // Opens the devices of a node one after the other and remembers them for reports.
@@ -74,30 +78,40 @@ class DeviceOpener {
   std::vector<DeviceView> views_;
 };
 
+absl::StatusOr<DiskGroup> OpenGroup(const GroupConfig& config, const std::string& prefix,
+                                    DeviceOpener& opener) {
+  DiskGroup group;
+  EBB_ASSIGN_OR_RETURN(group.cache, opener.Open(config.cache, prefix + "cache"));
+  for (const DeviceConfig& device_config : config.capacity) {
+    const std::string role = fmt::format("{}capacity {}", prefix, group.capacity.size() + 1);
+    EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, opener.Open(device_config, role));
+    group.capacity.push_back(std::move(device));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(config.metadata_dir, error);
+  if (error) return ErrnoStatus(error.value(), "cannot make the folder " + config.metadata_dir);
+  EBB_ASSIGN_OR_RETURN(group.metadata, OpenRocksMetadata(config.metadata_dir));
+  return group;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NodeServer>> OpenNode(const NodeConfig& config,
                                                      NodeServerOptions options) {
   DeviceOpener opener(IsFirstStart(config), *options.clock);
-  EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> cache, opener.Open(config.cache, "cache"));
-  std::vector<std::unique_ptr<Device>> capacity;
-  for (const DeviceConfig& device_config : config.capacity) {
-    const std::string role = fmt::format("capacity {}", capacity.size() + 1);
-    EBB_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, opener.Open(device_config, role));
-    capacity.push_back(std::move(device));
+  std::vector<DiskGroup> groups;
+  for (const GroupConfig& group_config : config.groups) {
+    const std::string prefix =
+        config.groups.size() == 1 ? "" : fmt::format("group {} ", groups.size() + 1);
+    EBB_ASSIGN_OR_RETURN(DiskGroup group, OpenGroup(group_config, prefix, opener));
+    groups.push_back(std::move(group));
   }
-  std::error_code error;
-  std::filesystem::create_directories(config.metadata_dir, error);
-  if (error) return ErrnoStatus(error.value(), "cannot make the folder " + config.metadata_dir);
-  EBB_ASSIGN_OR_RETURN(std::unique_ptr<MetadataStore> metadata,
-                       OpenRocksMetadata(config.metadata_dir));
   VolumeConfig volume_config;
   volume_config.volume_bytes = config.volume_bytes;
   volume_config.limits.host_memory_bytes = HostMemoryBytes();
   EBB_ASSIGN_OR_RETURN(
       std::unique_ptr<Volume> volume,
-      Volume::Open(volume_config, std::move(cache), std::move(capacity), std::move(metadata),
-                   *options.clock, options.recovery_progress));
+      Volume::Open(volume_config, std::move(groups), *options.clock, options.recovery_progress));
   return NodeServer::Start(config, std::move(volume), opener.TakeViews(), std::move(options));
 }
 

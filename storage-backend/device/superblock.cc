@@ -39,7 +39,9 @@ struct DiskSuperblock {
   uint64_t segment_bytes;
   uint64_t epoch;
   uint64_t dirty_bytes;
-  std::array<uint8_t, 4004> reserved1;
+  uint32_t group_index;
+  uint32_t group_count;  // 0 in nodes made before there were groups: 1
+  std::array<uint8_t, 3996> reserved1;
   uint32_t crc32c;
 };
 static_assert(sizeof(DiskSuperblock) == kSuperblockBytes);
@@ -81,16 +83,18 @@ Copy Parse(std::span<const std::byte> block) {
     return copy;
   }
   copy.state = Copy::State::kValid;
-  copy.superblock = {.node_uuid = disk.node_uuid,
-                     .device_uuid = disk.device_uuid,
-                     .role = static_cast<Superblock::Role>(disk.role),
-                     .device_index = disk.device_index,
-                     .capacity_device_count = disk.capacity_device_count,
-                     .device_bytes = disk.device_bytes,
-                     .segment_bytes = disk.segment_bytes,
-                     .epoch = disk.epoch,
-                     .dirty_bytes = disk.dirty_bytes,
-                     .clean_shutdown = disk.clean_shutdown != 0};
+  copy.superblock = {
+      .node_uuid = disk.node_uuid,
+      .device_uuid = disk.device_uuid,
+      .role = static_cast<Superblock::Role>(disk.role),
+      .device_index = disk.device_index,
+      .capacity_device_count = disk.capacity_device_count,
+      .device_bytes = disk.device_bytes,
+      .segment_bytes = disk.segment_bytes,
+      .epoch = disk.epoch,
+      .dirty_bytes = disk.dirty_bytes,
+      .clean_shutdown = disk.clean_shutdown != 0,
+      .group = {.index = disk.group_index, .count = std::max<uint32_t>(disk.group_count, 1)}};
   return copy;
 }
 
@@ -108,6 +112,8 @@ void Format(const Superblock& superblock, std::byte* block) {
   disk.segment_bytes = superblock.segment_bytes;
   disk.epoch = superblock.epoch;
   disk.dirty_bytes = superblock.dirty_bytes;
+  disk.group_index = superblock.group.index;
+  disk.group_count = superblock.group.count;
   std::memcpy(block, &disk, sizeof disk);
   disk.crc32c = Crc32c({block, offsetof(DiskSuperblock, crc32c)});
   std::memcpy(block, &disk, sizeof disk);
@@ -178,6 +184,12 @@ std::string FormatUuid(const Uuid& uuid) {
     text += fmt::format("{:02x}", uuid[i]);
   }
   return text;
+}
+
+Uuid GroupUuid(const Uuid& node_uuid, uint32_t group_index) {
+  Uuid uuid = node_uuid;
+  uuid[14] = static_cast<uint8_t>(uuid[14] ^ group_index);
+  return uuid;
 }
 
 absl::StatusOr<SuperblockReading> ReadSuperblock(Device& device) {

@@ -22,19 +22,31 @@ Uuid MakeUuid();
 // "f81d4fae-7dec-11d0-a765-00a0c91e6bf6".
 std::string FormatUuid(const Uuid& uuid);
 
+// Which of its node's disk groups a device belongs to.
+struct GroupPlace {
+  uint32_t index = 0;
+  uint32_t count = 1;
+  friend bool operator==(const GroupPlace&, const GroupPlace&) = default;
+};
+
+// What the log and the capacity tier of one group carry as their UUID, so that another group's
+// bytes never pass for theirs; the first group's is the node's.
+Uuid GroupUuid(const Uuid& node_uuid, uint32_t group_index);
+
 struct Superblock {
   enum class Role : uint8_t { kCache = 1, kCapacity = 2 };
 
   Uuid node_uuid{};
   Uuid device_uuid{};
   Role role = Role::kCache;
-  uint32_t device_index = 0;  // among the capacity devices; 0 for the cache
+  uint32_t device_index = 0;  // among the group's capacity devices; 0 for the cache
   uint32_t capacity_device_count = 1;
   uint64_t device_bytes = 0;   // must equal the device's size
   uint64_t segment_bytes = 0;  // of the cache log or the capacity tier
   uint64_t epoch = 0;          // one more at each open, equal on all devices of a node
   uint64_t dirty_bytes = 0;    // hint: not yet destaged when this was written
   bool clean_shutdown = false;
+  GroupPlace group;
 
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };

@@ -22,7 +22,8 @@ struct DiskRecord {
   uint32_t formatting;
   Uuid uuid;
   uint64_t volume_bytes;
-  uint32_t reserved;
+  uint16_t group_index;
+  uint16_t group_count;  // 0 in nodes made before there were groups: 1
   uint32_t crc32c;
 };
 static_assert(sizeof(DiskRecord) == 40);
@@ -51,10 +52,12 @@ absl::StatusOr<NodeDevices::Record> NodeDevices::ReadRecord() {
   if (disk.format_version != kRecordVersion || disk.crc32c != RecordCrc(disk)) {
     return absl::DataLossError("the node's record is damaged or of another version");
   }
-  return Record{.present = true,
-                .formatting = disk.formatting != 0,
-                .uuid = disk.uuid,
-                .volume_bytes = disk.volume_bytes};
+  return Record{
+      .present = true,
+      .formatting = disk.formatting != 0,
+      .uuid = disk.uuid,
+      .volume_bytes = disk.volume_bytes,
+      .group = {.index = disk.group_index, .count = std::max<uint32_t>(disk.group_count, 1)}};
 }
 
 absl::Status NodeDevices::WriteRecord(const Record& record) {
@@ -62,7 +65,8 @@ absl::Status NodeDevices::WriteRecord(const Record& record) {
                      .formatting = record.formatting ? 1U : 0U,
                      .uuid = record.uuid,
                      .volume_bytes = record.volume_bytes,
-                     .reserved = 0,
+                     .group_index = static_cast<uint16_t>(record.group.index),
+                     .group_count = static_cast<uint16_t>(record.group.count),
                      .crc32c = 0};
   disk.crc32c = RecordCrc(disk);
   MetadataBatch batch;
@@ -95,32 +99,40 @@ std::vector<NodeDevices::Found> NodeDevices::ReadAll() {
   return all;
 }
 
-std::string NodeDevices::Stake(const std::vector<Found>& found) {
-  uint64_t dirty_bytes = 0;
-  bool clean = true;
-  bool known = false;
-  for (const Found& one : found) {
+NodeDevices::Stake NodeDevices::ReadStake() {
+  Stake stake;
+  for (const Found& one : ReadAll()) {
     if (!one.status.ok() || one.reading.blank) continue;
-    known = true;
-    dirty_bytes = std::max(dirty_bytes, one.reading.superblock.dirty_bytes);
-    clean = clean && one.reading.superblock.clean_shutdown;
+    stake.known = true;
+    stake.dirty_bytes = std::max(stake.dirty_bytes, one.reading.superblock.dirty_bytes);
+    stake.clean = stake.clean && one.reading.superblock.clean_shutdown;
   }
-  if (!known) return "; nothing was changed";
-  if (clean) {
-    return fmt::format("; nothing was changed; {} bytes that are only in the cache are at stake",
-                       dirty_bytes);
+  return stake;
+}
+
+absl::Status NodeDevices::WithStake(const absl::Status& status, const Stake& stake) {
+  if (status.ok() || absl::IsInvalidArgument(status)) return status;
+  std::string text = "; nothing was changed";
+  if (stake.known && stake.clean) {
+    text += fmt::format("; {} bytes that are only in the cache are at stake", stake.dirty_bytes);
+  } else if (stake.known) {
+    text += fmt::format(
+        "; the node was not closed cleanly: {} bytes or more, up to the size of the cache, are at "
+        "stake",
+        stake.dirty_bytes);
   }
-  return fmt::format(
-      "; nothing was changed; the node was not closed cleanly: {} bytes or more, up to the size of "
-      "the cache, are at stake",
-      dirty_bytes);
+  return absl::Status(status.code(), std::string(status.message()) + text);
 }
 
 absl::Status NodeDevices::CheckFormatted(const Record& record, const std::vector<Found>& found,
                                          uint64_t epoch) {
-  const auto refuse = [&](const std::string& why) {
-    return absl::FailedPreconditionError(why + Stake(found));
-  };
+  const auto refuse = [&](const std::string& why) { return absl::FailedPreconditionError(why); };
+  if (record.group != group_) {
+    return refuse(
+        fmt::format("the metadata is of group {} of {} of node {}, given as group {} of {}",
+                    record.group.index + 1, record.group.count, FormatUuid(record.uuid),
+                    group_.index + 1, group_.count));
+  }
   for (const Found& one : found) {
     const Superblock& superblock = one.reading.superblock;
     if (one.reading.blank) {
@@ -130,6 +142,11 @@ absl::Status NodeDevices::CheckFormatted(const Record& record, const std::vector
     if (superblock.node_uuid != record.uuid) {
       return refuse(fmt::format("{} belongs to node {}, not to {}", one.name,
                                 FormatUuid(superblock.node_uuid), FormatUuid(record.uuid)));
+    }
+    if (superblock.group != group_) {
+      return refuse(fmt::format(
+          "{} is of group {} of {} of this node, given as one of group {} of {}", one.name,
+          superblock.group.index + 1, superblock.group.count, group_.index + 1, group_.count));
     }
     if (superblock.role != one.role || superblock.device_index != one.index) {
       return refuse(fmt::format("{} is really {} of this node", one.name,
@@ -158,50 +175,63 @@ absl::Status NodeDevices::CheckFormatted(const Record& record, const std::vector
 
 absl::StatusOr<NodeDevices::Identity> NodeDevices::CheckOrFormat(uint64_t volume_bytes,
                                                                  uint64_t segment_bytes) {
+  const absl::StatusOr<Inspection> inspection = Inspect(volume_bytes, segment_bytes);
+  if (!inspection.ok()) return WithStake(inspection.status(), ReadStake());
+  switch (inspection->state) {
+    case Inspection::State::kNew:
+      return Format(make_uuid_(), volume_bytes, segment_bytes);
+    case Inspection::State::kHalfFormatted:
+      return Format(inspection->identity.uuid, volume_bytes, segment_bytes);
+    case Inspection::State::kFormatted:
+      break;
+  }
+  return inspection->identity;
+}
+
+absl::StatusOr<NodeDevices::Inspection> NodeDevices::Inspect(uint64_t volume_bytes,
+                                                             uint64_t segment_bytes) {
   if (capacity_.empty() || capacity_.size() > 7) {
     return absl::InvalidArgumentError(
-        fmt::format("a node has 1 to 7 capacity devices, not {}", capacity_.size()));
+        fmt::format("a disk group has 1 to 7 capacity devices, not {}", capacity_.size()));
   }
   EBB_ASSIGN_OR_RETURN(const Record record, ReadRecord());
   EBB_ASSIGN_OR_RETURN(const CacheLog::Tail tail, CacheLog::ReadTail(*metadata_));
   if (record.formatting) {
     const auto geometry = ChooseGeometry(cache_->size_bytes(), segment_bytes);
-    if (geometry.ok()) {
-      EBB_ASSIGN_OR_RETURN(const bool half_formatted,
-                           IsHalfFormatted({.uuid = record.uuid,
-                                            .volume_bytes = record.volume_bytes,
-                                            .epoch = 0,
-                                            .geometry = *geometry}));
-      if (half_formatted) return Format(record, volume_bytes, segment_bytes);
+    const Identity begun = {.uuid = record.uuid,
+                            .volume_bytes = record.volume_bytes,
+                            .epoch = 0,
+                            .geometry = geometry.ok() ? *geometry : LogGeometry()};
+    if (geometry.ok() && record.group == group_) {
+      EBB_ASSIGN_OR_RETURN(const bool half_formatted, IsHalfFormatted(begun));
+      if (half_formatted) {
+        return Inspection{.state = Inspection::State::kHalfFormatted, .identity = begun};
+      }
     }
   }
   const std::vector<Found> found = ReadAll();
-  for (const Found& one : found) {
-    if (one.status.ok()) continue;
-    return absl::Status(
-        one.status.code(),
-        fmt::format("{}: {}{}", one.name, std::string(one.status.message()), Stake(found)));
-  }
+  for (const Found& one : found) EBB_RETURN_IF_ERROR(Annotate(one.status, one.name));
   if (!record.present) {
     const auto used = std::find_if(found.begin(), found.end(),
                                    [](const Found& one) { return !one.reading.blank; });
-    if (used == found.end()) return Format(record, volume_bytes, segment_bytes);
+    if (used == found.end()) return Inspection();
     return absl::FailedPreconditionError(
-        fmt::format("the metadata is new, but {} belongs to node {}{}", used->name,
-                    FormatUuid(used->reading.superblock.node_uuid), Stake(found)));
+        fmt::format("the metadata is new, but {} belongs to node {}", used->name,
+                    FormatUuid(used->reading.superblock.node_uuid)));
   }
   EBB_RETURN_IF_ERROR(CheckFormatted(record, found, tail.epoch));
   if (volume_bytes != 0 && volume_bytes != record.volume_bytes) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the volume has {} bytes, not {}; nothing was changed", record.volume_bytes, volume_bytes));
+    return absl::FailedPreconditionError(
+        fmt::format("the volume has {} bytes, not {}", record.volume_bytes, volume_bytes));
   }
   EBB_ASSIGN_OR_RETURN(
       const LogGeometry geometry,
       ChooseGeometry(cache_->size_bytes(), found[0].reading.superblock.segment_bytes));
-  return Identity{.uuid = record.uuid,
-                  .volume_bytes = record.volume_bytes,
-                  .epoch = tail.epoch,
-                  .geometry = geometry};
+  return Inspection{.state = Inspection::State::kFormatted,
+                    .identity = {.uuid = record.uuid,
+                                 .volume_bytes = record.volume_bytes,
+                                 .epoch = tail.epoch,
+                                 .geometry = geometry}};
 }
 
 absl::StatusOr<bool> NodeDevices::IsHalfFormatted(const Identity& identity) {
@@ -217,18 +247,18 @@ absl::StatusOr<bool> NodeDevices::IsHalfFormatted(const Identity& identity) {
 
 // A crash in the middle leaves the mark "formatting" in the metadata, and devices that hold nothing
 // but parts of their superblocks of epoch 0: the next start formats again.
-absl::StatusOr<NodeDevices::Identity> NodeDevices::Format(const Record& record,
-                                                          uint64_t volume_bytes,
+absl::StatusOr<NodeDevices::Identity> NodeDevices::Format(const Uuid& uuid, uint64_t volume_bytes,
                                                           uint64_t segment_bytes) {
   EBB_RETURN_IF_ERROR(CheckVolumeBytes(volume_bytes));
   EBB_ASSIGN_OR_RETURN(const LogGeometry geometry,
                        ChooseGeometry(cache_->size_bytes(), segment_bytes));
-  const Identity identity = {.uuid = record.present ? record.uuid : make_uuid_(),
-                             .volume_bytes = volume_bytes,
-                             .epoch = 0,
-                             .geometry = geometry};
-  Record fresh = {
-      .present = true, .formatting = true, .uuid = identity.uuid, .volume_bytes = volume_bytes};
+  const Identity identity = {
+      .uuid = uuid, .volume_bytes = volume_bytes, .epoch = 0, .geometry = geometry};
+  Record fresh = {.present = true,
+                  .formatting = true,
+                  .uuid = uuid,
+                  .volume_bytes = volume_bytes,
+                  .group = group_};
   EBB_RETURN_IF_ERROR(WriteRecord(fresh));
   EBB_RETURN_IF_ERROR(Stamp(identity, 0, 0, /*clean=*/true));
   fresh.formatting = false;
@@ -240,7 +270,7 @@ Superblock NodeDevices::SuperblockOf(uint32_t number, const Identity& identity, 
                                      uint64_t dirty_bytes, bool clean) const {
   const bool is_cache = number == 0;
   // A device's own UUID follows from the node's and its number, so it never changes.
-  Uuid device_uuid = identity.uuid;
+  Uuid device_uuid = GroupUuid(identity.uuid, group_.index);
   device_uuid[15] = static_cast<uint8_t>(device_uuid[15] ^ (number + 1));
   return {.node_uuid = identity.uuid,
           .device_uuid = device_uuid,
@@ -251,7 +281,8 @@ Superblock NodeDevices::SuperblockOf(uint32_t number, const Identity& identity, 
           .segment_bytes = uint64_t{identity.geometry.segment_blocks} * kCacheBlockBytes,
           .epoch = epoch,
           .dirty_bytes = dirty_bytes,
-          .clean_shutdown = clean};
+          .clean_shutdown = clean,
+          .group = group_};
 }
 
 absl::Status NodeDevices::Stamp(const Identity& identity, uint64_t epoch, uint64_t dirty_bytes,

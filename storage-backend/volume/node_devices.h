@@ -1,8 +1,9 @@
-// NodeDevices decides whether a set of devices and a metadata store are one node, and formats them
-// when all of them are blank.
+// NodeDevices decides whether a set of devices and a metadata store are one disk group of a node,
+// and formats them when all of them are blank.
 //
 // Nothing is written before everything was checked; a device with a superblock, or with anything
-// else on it, is never formatted. Every refusal says why and what is at stake.
+// else on it, is never formatted. Every refusal says why and what is at stake. A node of several
+// groups is checked as a whole by StripedVolume, from the inspections of its groups.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +29,35 @@ class NodeDevices {
     uint64_t epoch = 0;  // of the last session; the next is one more
     LogGeometry geometry;
   };
+  // What is there; of kNew the identity means nothing, of kHalfFormatted only its uuid.
+  struct Inspection {
+    enum class State : uint8_t { kNew, kHalfFormatted, kFormatted };
+    State state = State::kNew;
+    Identity identity;
+  };
+  // What is only in the cache, as the superblocks say.
+  struct Stake {
+    bool known = false;
+    bool clean = true;  // closed cleanly; else there may be more
+    uint64_t dirty_bytes = 0;
+  };
 
   // Borrows everything.
   NodeDevices(Device* cache, std::vector<Device*> capacity, MetadataStore* metadata,
-              std::function<Uuid()> make_uuid = MakeUuid)
+              std::function<Uuid()> make_uuid = MakeUuid, GroupPlace group = {})
       : cache_(cache),
         capacity_(std::move(capacity)),
         metadata_(metadata),
-        make_uuid_(std::move(make_uuid)) {}
+        make_uuid_(std::move(make_uuid)),
+        group_(group) {}
+
+  // Reads and judges; writes nothing. Refusals here do not tell the stake.
+  absl::StatusOr<Inspection> Inspect(uint64_t volume_bytes, uint64_t segment_bytes);
+  // Makes a new group of the node `uuid` of blank or half formatted devices.
+  absl::StatusOr<Identity> Format(const Uuid& uuid, uint64_t volume_bytes, uint64_t segment_bytes);
+  Stake ReadStake();
+  // The refusal `status` with what is at stake behind it; bad arguments and OK stay as they are.
+  static absl::Status WithStake(const absl::Status& status, const Stake& stake);
 
   // The node they are. `volume_bytes` 0 takes the recorded size; `segment_bytes` is for a new node.
   absl::StatusOr<Identity> CheckOrFormat(uint64_t volume_bytes, uint64_t segment_bytes);
@@ -50,6 +72,7 @@ class NodeDevices {
     bool formatting = false;  // a format was begun and not finished
     Uuid uuid{};
     uint64_t volume_bytes = 0;
+    GroupPlace group;
   };
   struct Found {
     std::string name;  // "the cache device (file x)"
@@ -68,17 +91,14 @@ class NodeDevices {
                           uint64_t dirty_bytes, bool clean) const;
   // Whether a format for `identity` was begun, broke off, and nothing else was written since.
   absl::StatusOr<bool> IsHalfFormatted(const Identity& identity);
-  absl::StatusOr<Identity> Format(const Record& record, uint64_t volume_bytes,
-                                  uint64_t segment_bytes);
   absl::Status CheckFormatted(const Record& record, const std::vector<Found>& found,
                               uint64_t epoch);
-  // "; 12 MiB ... are at stake".
-  static std::string Stake(const std::vector<Found>& found);
 
   Device* cache_;
   std::vector<Device*> capacity_;
   MetadataStore* metadata_;
   std::function<Uuid()> make_uuid_;
+  GroupPlace group_;
 };
 
 }  // namespace ebb::storage

@@ -1,5 +1,5 @@
-// Volume is the public face of a node's store: one block device over a cache device and 1 to 7
-// capacity devices.
+// Volume is the public face of a node's store: one block device over 1 to 5 disk groups, each a
+// cache device and 1 to 7 capacity devices.
 //
 // A write is acknowledged when it is in the cache log's open group in memory or beyond; it is
 // durable once a Flush that began after its acknowledgement returns OK (or at its own return when
@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "storage-backend/device/device.h"
+#include "storage-backend/device/superblock.h"
 #include "storage-backend/knobs/knobs.h"
 
 namespace ebb::storage {
@@ -40,6 +41,15 @@ struct VolumeConfig {
   Setting setting;  // to begin with
   // Threads of the destager etc. run only when set; tests drive RunBackgroundStep themselves.
   bool background_threads = true;
+  GroupPlace group;  // of this volume among the disk groups of its node; StripedVolume sets it
+};
+
+inline constexpr size_t kDiskGroupsMax = 5;
+
+struct DiskGroup {
+  std::unique_ptr<Device> cache;
+  std::vector<std::unique_ptr<Device>> capacity;
+  std::unique_ptr<MetadataStore> metadata;
 };
 
 // What happens to one kind of request; cumulative since Open.
@@ -52,7 +62,8 @@ struct OpCounters {
 
 // Cumulative counters and current gauges; a window is the difference of two. Consistent: taken at
 // one instant, so dirty + clean + free == cache space and unique <= logical hold in every snapshot.
-// Trim counts write-zeroes too.
+// Trim counts write-zeroes too. A new field has its place in AddMetrics (striped_volume.cc) as
+// well.
 struct VolumeMetrics {
   OpCounters read;
   OpCounters write;
@@ -118,6 +129,10 @@ class Volume {
       const VolumeConfig& config, std::unique_ptr<Device> cache,
       std::vector<std::unique_ptr<Device>> capacity, std::unique_ptr<MetadataStore> metadata,
       Clock& clock, std::function<void(double)> progress = nullptr);
+  // The same over several groups: the volume is striped over them (striped_volume.h).
+  static absl::StatusOr<std::unique_ptr<Volume>> Open(
+      const VolumeConfig& config, std::vector<DiskGroup> groups, Clock& clock,
+      std::function<void(double)> progress = nullptr);
   virtual ~Volume() = default;  // stops the threads; flushes nothing: call Close for a clean stop
 
   virtual absl::Status Read(uint64_t offset, std::span<std::byte> out) = 0;

@@ -23,8 +23,8 @@ VolumeImpl::VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clo
     : config_(config),
       clock_(clock),
       parts_(std::move(parts)),
-      devices_(parts_.cache.get(), Borrow(parts_.capacity), parts_.metadata.get(),
-               parts_.make_uuid) {}
+      devices_(parts_.cache.get(), Borrow(parts_.capacity), parts_.metadata.get(), parts_.make_uuid,
+               config.group) {}
 
 absl::StatusOr<std::unique_ptr<VolumeImpl>> VolumeImpl::Open(
     const VolumeConfig& config, VolumeParts parts, Clock& clock,
@@ -44,14 +44,14 @@ absl::Status VolumeImpl::Start(const std::function<void(double)>& progress) {
       CacheLog::Open({.device = parts_.cache.get(),
                       .metadata = parts_.metadata.get(),
                       .clock = &clock_,
-                      .node_uuid = identity_.uuid,
+                      .node_uuid = GroupUuid(identity_.uuid, config_.group.index),
                       .epoch = epoch,
                       .geometry = identity_.geometry,
                       .on_change = [this](uint64_t first,
                                           uint64_t count) { read_cache_.Erase(first, count); }},
                      progress));
-  EBB_ASSIGN_OR_RETURN(
-      tier_, parts_.open_tier(Borrow(parts_.capacity), parts_.metadata.get(), identity_.uuid));
+  EBB_ASSIGN_OR_RETURN(tier_, parts_.open_tier(Borrow(parts_.capacity), parts_.metadata.get(),
+                                               GroupUuid(identity_.uuid, config_.group.index)));
   // Nothing was written so far. The stamp flushes the cache device too, and with it whatever of the
   // replayed log a dying process had left in the device's volatile cache.
   EBB_RETURN_IF_ERROR(devices_.Stamp(identity_, epoch, log_->dirty_blocks() * kBlockBytes,

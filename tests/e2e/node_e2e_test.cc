@@ -419,7 +419,7 @@ TEST_F(NodeLeaseTest, KilledDuringATrialItStartsOnItsIncumbent) {
 // Goal: the wire acts within a second and a bit while real requests wait. Method: a floor of
 // operations that no client reaches, on a device slow enough to keep requests waiting.
 TEST_F(NodeLeaseTest, ThroughputWireCutsATrialUnderLoad) {
-  node_.config().cache.shape = "disk-7200";
+  node_.config().groups[0].cache.shape = "disk-7200";
   node_.config().initial.Set(storage::KnobId::kReadCacheBytes, 0);
   ASSERT_TRUE(node_.Start().ok());
   const auto fio = [&](const std::string& rw, const std::string& block) {

@@ -25,15 +25,17 @@ ServedNode::ServedNode(const std::string& folder)
   config_.volume_bytes = 128 * kMiB;
   config_.control_socket = folder + "/control.sock";
   config_.state_dir = folder + "/state";
-  config_.metadata_dir = folder + "/metadata";
+  config_.groups.resize(1);
+  storage::GroupConfig& group = config_.groups[0];
+  group.metadata_dir = folder + "/metadata";
   config_.nbd.socket = folder + "/nbd.sock";
-  config_.cache.path = folder + "/cache.img";
-  config_.cache.create_bytes = 64 * kMiB;
+  group.cache.path = folder + "/cache.img";
+  group.cache.create_bytes = 64 * kMiB;
   for (const char* name : {"/capacity-1.img", "/capacity-2.img"}) {
     storage::DeviceConfig device;
     device.path = folder + name;
     device.create_bytes = 256 * kMiB;
-    config_.capacity.push_back(device);
+    group.capacity.push_back(device);
   }
 }
 

@@ -60,15 +60,15 @@ TEST(NodeConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config->device_class, "disk");
   EXPECT_EQ(config->volume_bytes, 8 * kGiB);
   EXPECT_EQ(config->control_socket, "/base/control.sock");
-  EXPECT_EQ(config->metadata_dir, "/var/meta");
+  EXPECT_EQ(config->groups[0].metadata_dir, "/var/meta");
   EXPECT_EQ(config->nbd.socket, "/base/nbd.sock");
   EXPECT_EQ(config->nbd.threads, 4);
-  EXPECT_EQ(config->cache.create_bytes, kGiB);
-  EXPECT_EQ(config->cache.shape, "nvme");
-  ASSERT_EQ(config->capacity.size(), 2U);
-  EXPECT_EQ(config->capacity[0].path, "/base/c1.img");
-  EXPECT_EQ(config->capacity[1].path, "/dev/sdx");
-  EXPECT_EQ(config->capacity[1].shape_scale, 10);
+  EXPECT_EQ(config->groups[0].cache.create_bytes, kGiB);
+  EXPECT_EQ(config->groups[0].cache.shape, "nvme");
+  ASSERT_EQ(config->groups[0].capacity.size(), 2U);
+  EXPECT_EQ(config->groups[0].capacity[0].path, "/base/c1.img");
+  EXPECT_EQ(config->groups[0].capacity[1].path, "/dev/sdx");
+  EXPECT_EQ(config->groups[0].capacity[1].shape_scale, 10);
   EXPECT_EQ(config->initial[KnobId::kDestageWatermark], 60);
   EXPECT_EQ(config->initial.As<Compression>(KnobId::kCompression), Compression::kZstd1);
   EXPECT_EQ(config->initial[KnobId::kReadCacheBytes], static_cast<int64_t>(64 * kMiB));
@@ -78,7 +78,7 @@ TEST(NodeConfigTest, FormattedConfigReadsBackTheSame) {
   auto config = ParseNodeConfig(kGood, "node.toml", "/base");
   ASSERT_TRUE(config.ok());
   config->name = "a \"quoted\" \\ name\twith a tab";
-  config->cache.create_bytes = 12'345 * 4096;
+  config->groups[0].cache.create_bytes = 12'345 * 4096;
   const std::string text = FormatNodeConfig(*config);
 
   const auto again = ParseNodeConfig(text, "again.toml", "/elsewhere");
@@ -86,7 +86,7 @@ TEST(NodeConfigTest, FormattedConfigReadsBackTheSame) {
   ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
   EXPECT_EQ(FormatNodeConfig(*again), text);
   EXPECT_EQ(again->name, config->name);
-  EXPECT_EQ(again->cache.create_bytes, config->cache.create_bytes);
+  EXPECT_EQ(again->groups[0].cache.create_bytes, config->groups[0].cache.create_bytes);
   EXPECT_EQ(again->initial, config->initial);
 }
 
@@ -147,6 +147,60 @@ TEST(NodeConfigTest, ListensOnOneWayOnly) {
 TEST(NodeConfigTest, MissingFileIsSaid) {
   const auto config = LoadNodeConfig("/nonexistent/node.toml");
   EXPECT_EQ(std::string(config.status().message()), "/nonexistent/node.toml does not exist");
+}
+
+constexpr const char* kTwoGroups = R"(name = "demo"
+volume_size = "8GiB"
+control_socket = "control.sock"
+state_dir = "state"
+
+[[group]]
+metadata_dir = "meta-1"
+cache = { path = "/dev/nvme0n1" }
+capacity = [{ path = "/dev/sda" }, { path = "/dev/sdb" }]
+
+[[group]]
+metadata_dir = "meta-2"
+[group.cache]
+path = "cache-2.img"
+size = "1GiB"
+[[group.capacity]]
+path = "capacity-2.img"
+shape = "disk-7200"
+)";
+
+TEST(NodeConfigTest, ReadsDiskGroupsAndWritesThemAgain) {
+  const auto config = ParseNodeConfig(kTwoGroups, "node.toml", "/base");
+  ASSERT_TRUE(config.ok()) << config.status();
+  ASSERT_EQ(config->groups.size(), 2U);
+  EXPECT_EQ(config->groups[0].metadata_dir, "/base/meta-1");
+  EXPECT_EQ(config->groups[0].cache.path, "/dev/nvme0n1");
+  ASSERT_EQ(config->groups[0].capacity.size(), 2U);
+  EXPECT_EQ(config->groups[0].capacity[1].path, "/dev/sdb");
+  EXPECT_EQ(config->groups[1].cache.create_bytes, kGiB);
+  EXPECT_EQ(config->groups[1].capacity[0].shape, "disk-7200");
+
+  const std::string text = FormatNodeConfig(*config);
+  const auto again = ParseNodeConfig(text, "again.toml", "/elsewhere");
+  ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+  EXPECT_EQ(FormatNodeConfig(*again), text);
+}
+
+TEST(NodeConfigTest, FaultsOfDiskGroupsNameTheGroup) {
+  const auto fault = [](const std::string& from, const std::string& to) {
+    std::string text = kTwoGroups;
+    return FaultOf(text.replace(text.find(from), from.size(), to));
+  };
+  EXPECT_THAT(fault("disk-7200", "disk-7300"), HasSubstr("group 2, capacity 1.shape must be"));
+  EXPECT_THAT(fault("meta-2", "meta-1"), HasSubstr("meta-1 is named for two purposes"));
+  EXPECT_THAT(fault("metadata_dir = \"meta-2\"", ""), HasSubstr("group 2.metadata_dir is missing"));
+  EXPECT_THAT(fault("state_dir = \"state\"", "state_dir = \"state\"\nmetadata_dir = \"m\""),
+              HasSubstr("there is no key metadata_dir"));
+  std::string many = kTwoGroups;
+  for (int i = 0; i < 4; ++i) {
+    many += "\n[[group]]\nmetadata_dir = \"m" + std::to_string(i) + "\"\n";
+  }
+  EXPECT_THAT(FaultOf(many), HasSubstr("one to 5 disk groups"));
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ class NodeServerTest : public testing::Test {
     config.control_socket = scratch_.File("control.sock");
     config.state_dir = scratch_.File("state");
     config.nbd.socket = scratch_.File("nbd.sock");
-    config.cache.shape = "nvme";
+    config.groups.resize(1);
+    config.groups[0].cache.shape = "nvme";
     NodeServerOptions options;
     options.clock = &clock_;
     options.on_stop = [this] { stop_asked_ = true; };
