@@ -226,7 +226,8 @@ uint64_t FaultyDisk::log_hash() const {
 
 uint64_t FaultyDisk::unflushed_writes() const {
   std::lock_guard lock(mutex_);
-  return unflushed_.size();
+  return static_cast<uint64_t>(
+      std::ranges::count(unflushed_, false, [](const Unflushed& one) { return one.is_discard; }));
 }
 
 uint64_t FaultyDisk::NextRandom(uint64_t bound) {
@@ -292,10 +293,10 @@ absl::Status FaultyDisk::Read(uint64_t generation, uint64_t offset, std::span<st
              failed ? FaultStatus(fault, "read", offset, out.size()) : absl::OkStatus());
 }
 
-void FaultyDisk::Store(uint64_t offset, std::span<const std::byte> data) {
+void FaultyDisk::Store(uint64_t offset, std::span<const std::byte> data, bool is_discard) {
   if (data.empty()) return;
   current_.Write(offset, data);
-  unflushed_.push_back({offset, {data.begin(), data.end()}});
+  unflushed_.push_back({offset, {data.begin(), data.end()}, is_discard});
 }
 
 std::vector<std::byte> FaultyDisk::Torn(uint64_t offset, std::span<const std::byte> data) {
@@ -306,23 +307,24 @@ std::vector<std::byte> FaultyDisk::Torn(uint64_t offset, std::span<const std::by
   return torn;
 }
 
-absl::Status FaultyDisk::Change(uint64_t generation, const char* verb, uint64_t offset,
+absl::Status FaultyDisk::Change(uint64_t generation, bool is_discard, uint64_t offset,
                                 std::span<const std::byte> data) {
+  const char* const verb = is_discard ? "discard" : "write";
   EBB_RETURN_IF_ERROR(CheckAlive(generation));
   EBB_RETURN_IF_ERROR(CheckFence());
   const PowerSource::Moment moment = options_.power->CountWrite();
   if (moment != PowerSource::Moment::kOn) {
-    if (moment == PowerSource::Moment::kFailing) Store(offset, data);
+    if (moment == PowerSource::Moment::kFailing) Store(offset, data, is_discard);
     return Log(verb, offset, data, data.size(), CheckAlive(generation));
   }
   Fault fault{};
   if (!TakeFault(Io::Kind::kWrite, &fault)) {
-    Store(offset, data);
+    Store(offset, data, is_discard);
     return Log(verb, offset, data, data.size(), absl::OkStatus());
   }
-  if (fault == Fault::kIoError) Store(offset, Torn(offset, data));
+  if (fault == Fault::kIoError) Store(offset, Torn(offset, data), is_discard);
   if (fault == Fault::kShort) {
-    Store(offset, data.first(data.size() / 2 / kSectorBytes * kSectorBytes));
+    Store(offset, data.first(data.size() / 2 / kSectorBytes * kSectorBytes), is_discard);
   }
   return Log(verb, offset, data, data.size(), FaultStatus(fault, verb, offset, data.size()));
 }
@@ -331,13 +333,13 @@ absl::Status FaultyDisk::Write(uint64_t generation, uint64_t offset,
                                std::span<const std::byte> in) {
   std::lock_guard lock(mutex_);
   ++counts_.writes;
-  return Change(generation, "write", offset, in);
+  return Change(generation, /*is_discard=*/false, offset, in);
 }
 
 absl::Status FaultyDisk::Discard(uint64_t generation, uint64_t offset, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   ++counts_.discards;
-  return Change(generation, "discard", offset, std::vector<std::byte>(bytes));
+  return Change(generation, /*is_discard=*/true, offset, std::vector<std::byte>(bytes));
 }
 
 absl::Status FaultyDisk::Flush(uint64_t generation) {

@@ -93,6 +93,7 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
   Counts counts() const;
   // A hash of every transfer so far: kind, place, data written, outcome.
   uint64_t log_hash() const;
+  // Data that a power cut now could take; discards are not counted.
   uint64_t unflushed_writes() const;
   const std::shared_ptr<PowerSource>& power() const { return options_.power; }
 
@@ -103,6 +104,7 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
   struct Unflushed {
     uint64_t offset;
     std::vector<std::byte> data;
+    bool is_discard;
   };
 
   explicit FaultyDisk(const Options& options);
@@ -120,9 +122,9 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
   bool TakeFault(Io::Kind kind, Fault* fault);
   absl::Status FaultStatus(Fault fault, const char* verb, uint64_t offset, uint64_t bytes);
   // Writes or discards: `data` becomes current and un-flushed, unless power or a fault is against.
-  absl::Status Change(uint64_t generation, const char* verb, uint64_t offset,
+  absl::Status Change(uint64_t generation, bool is_discard, uint64_t offset,
                       std::span<const std::byte> data);
-  void Store(uint64_t offset, std::span<const std::byte> data);
+  void Store(uint64_t offset, std::span<const std::byte> data, bool is_discard);
   // The data with some of its sectors left as they are now.
   std::vector<std::byte> Torn(uint64_t offset, std::span<const std::byte> data);
   absl::Status Log(const char* verb, uint64_t offset, std::span<const std::byte> data,

@@ -124,7 +124,9 @@ VolumeMetrics VolumeImpl::Metrics() {
   metrics.dirty_bytes = usage.dirty_blocks * kBlockBytes;
   metrics.free_bytes = usage.free_segments * segment_bytes;
   metrics.clean_bytes = metrics.cache_space_bytes - metrics.dirty_bytes - metrics.free_bytes;
-  metrics.dirty_share = usage.fill;
+  // The fill is brought up to date with each group: it may lag behind blocks of the open one.
+  metrics.dirty_share = std::max(usage.fill, static_cast<double>(metrics.dirty_bytes) /
+                                                 static_cast<double>(log_->write_space_bytes()));
   metrics.coalesced_blocks = usage.coalesced_blocks;
 
   const Destager::Counters& destage = destager_->counters();

@@ -1,5 +1,6 @@
 #include "tests/storage-backend/crash/crash_node.h"
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "fmt/format.h"
 #include "storage-backend/capacity/records.h"
@@ -11,8 +12,9 @@ namespace {
 // the power can go during it: then it is durable or not there at all, but never acknowledged.
 class PoweredMetadata final : public MetadataStore {
  public:
-  PoweredMetadata(MemMetadata* inner, PowerSource* power, uint64_t seed)
-      : inner_(*inner), power_(*power), rng_(seed) {}
+  PoweredMetadata(MemMetadata* inner, PowerSource* power, uint64_t seed,
+                  std::function<void(const MetadataBatch&)> on_commit)
+      : inner_(*inner), power_(*power), rng_(seed), on_commit_(std::move(on_commit)) {}
 
   absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
     return inner_.Get(table, key);
@@ -26,6 +28,7 @@ class PoweredMetadata final : public MetadataStore {
     return inner_.Scan(table, first, last, visit);
   }
   absl::Status Commit(const MetadataBatch& batch, bool durable) override {
+    if (on_commit_) on_commit_(batch);
     switch (power_.CountWrite()) {
       case PowerSource::Moment::kOn:
         return inner_.Commit(batch, durable);
@@ -44,6 +47,7 @@ class PoweredMetadata final : public MetadataStore {
   MemMetadata& inner_;
   PowerSource& power_;
   Rng rng_;
+  const std::function<void(const MetadataBatch&)> on_commit_;
 };
 
 }  // namespace
@@ -72,12 +76,13 @@ absl::Status CrashNode::Open() {
   VolumeParts parts;
   parts.cache = cache_->Open();
   for (const auto& disk : capacity_) parts.capacity.push_back(disk->Open());
-  parts.metadata = std::make_unique<PoweredMetadata>(&metadata_, power_.get(), options_.seed);
+  parts.metadata =
+      std::make_unique<PoweredMetadata>(metadata_.get(), power_.get(), options_.seed, on_commit_);
   parts.open_tier = CapacityTier::Open;
-  parts.make_uuid = [seed = options_.seed] {
+  parts.make_uuid = [seed = options_.seed, incarnation = incarnation_] {
     Uuid uuid{};
     for (size_t i = 0; i < 8; ++i) uuid[i] = static_cast<uint8_t>(seed >> (8 * i));
-    uuid[15] = 1;
+    uuid[15] = incarnation;
     return uuid;
   };
   auto volume = VolumeImpl::Open(config_, std::move(parts), clock_, nullptr);
@@ -86,13 +91,30 @@ absl::Status CrashNode::Open() {
   return absl::OkStatus();
 }
 
+void CrashNode::Reinitialise() {
+  Kill();
+  // As much as a device must have blank at its ends to be formatted.
+  constexpr uint64_t kHeadBytes = 128 << 10;
+  const AlignedBuffer zeroes(kHeadBytes);
+  std::vector<std::shared_ptr<FaultyDisk>> disks = capacity_;
+  disks.push_back(cache_);
+  for (const auto& disk : disks) {
+    const std::unique_ptr<Device> device = disk->Open();
+    EBB_CHECK(device->Write(0, {zeroes.data(), kHeadBytes}).ok());
+    EBB_CHECK(device->Write(device->size_bytes() - kBlockBytes, {zeroes.data(), kBlockBytes}).ok());
+    EBB_CHECK(device->Flush().ok());
+  }
+  metadata_ = std::make_unique<MemMetadata>();
+  ++incarnation_;
+}
+
 void CrashNode::Reboot(uint64_t seed) {
   power_->Cut();
   Kill();
   power_->Restore();
   cache_->Reboot(seed);
   for (size_t i = 0; i < capacity_.size(); ++i) capacity_[i]->Reboot(seed + 1 + i);
-  metadata_.Crash();
+  metadata_->Crash();
 }
 
 uint64_t CrashNode::log_hash() const {
@@ -104,7 +126,7 @@ uint64_t CrashNode::log_hash() const {
 std::string CrashNode::CheckCapacity(const VolumeMetrics* metrics) {
   Kill();
   // Before the first start has come so far there is nothing to check.
-  const auto format = metadata_.Get(Table::kNode, kFormatKey);
+  const auto format = metadata_->Get(Table::kNode, kFormatKey);
   if (!format.ok()) return format.status().ToString();
   if (!format->has_value()) return "";
   std::vector<std::unique_ptr<Device>> devices;
@@ -115,7 +137,7 @@ std::string CrashNode::CheckCapacity(const VolumeMetrics* metrics) {
   }
   const auto superblock = ReadSuperblock(*borrowed[0]);
   if (!superblock.ok()) return superblock.status().ToString();
-  auto tier = CapacityTier::Open(borrowed, &metadata_, superblock->superblock.node_uuid);
+  auto tier = CapacityTier::Open(borrowed, metadata_.get(), superblock->superblock.node_uuid);
   if (!tier.ok()) return tier.status().ToString();
   const auto faults = (*tier)->Check();
   if (!faults.ok()) return faults.status().ToString();

@@ -2,7 +2,9 @@
 // included.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -32,12 +34,18 @@ class CrashNode {
   // in part, as `seed` decides.
   void Reboot(uint64_t seed);
 
+  // Somebody forgets the metadata and wipes what marks the devices as a node's; the rest of the old
+  // node stays where it is. The next start formats a new one.
+  void Reinitialise();
+  // Called before each commit of metadata.
+  void OnCommit(std::function<void(const MetadataBatch&)> look) { on_commit_ = std::move(look); }
+
   bool is_open() const { return volume_ != nullptr; }
   Volume& volume() { return *volume_; }
   PowerSource& power() { return *power_; }
   FaultyDisk& cache() { return *cache_; }
   FaultyDisk& capacity(size_t i) { return *capacity_[i]; }
-  MemMetadata& metadata() { return metadata_; }
+  MemMetadata& metadata() { return *metadata_; }
   ManualClock& clock() { return clock_; }
   VolumeConfig& config() { return config_; }
   // Over all disks; the same seed must give the same.
@@ -53,7 +61,9 @@ class CrashNode {
   std::shared_ptr<PowerSource> power_;
   std::shared_ptr<FaultyDisk> cache_;
   std::vector<std::shared_ptr<FaultyDisk>> capacity_;
-  MemMetadata metadata_;
+  std::unique_ptr<MemMetadata> metadata_ = std::make_unique<MemMetadata>();
+  std::function<void(const MetadataBatch&)> on_commit_;
+  uint8_t incarnation_ = 1;  // of the node on these disks: makes its UUID another
   VolumeConfig config_;
   std::unique_ptr<Volume> volume_;
 };

@@ -151,6 +151,27 @@ TEST_F(CacheLogTest, FullLogTakesNothingUntilSegmentsAreReleased) {
   EXPECT_EQ(Read(0), "absent");
 }
 
+// Goal: whoever waits for room is told of it also when nothing is released, because all clean
+// segments are kept for reads. Found by a power cut, EBB_CRASH_CASE=resize:10:87.
+TEST_F(CacheLogTest, SegmentsThatBecomeCleanAreProgress) {
+  log_->SetReadShare(0.5);
+  const std::vector<uint32_t> generations(kSegmentBlocks - 1);
+  for (uint64_t i = 0; i < 3; ++i) {
+    const AlignedBuffer copies((kSegmentBlocks - 1) * kCacheBlockBytes);
+    log_->AppendCopies(i * kSegmentBlocks, {copies.data(), copies.size()}, generations, 1);
+  }
+  ASSERT_TRUE(log_->Flush().ok());
+  const double fill = log_->fill();
+
+  const auto first = log_->ReleaseClean();
+  const auto second = log_->ReleaseClean();
+
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(*first);
+  EXPECT_LT(log_->fill(), fill);
+  EXPECT_FALSE(*second) << "nothing is left to do";
+}
+
 TEST_F(CacheLogTest, OverwrittenBlocksCostNoDestage) {
   for (uint64_t i = 0; i < 500; ++i) {
     const auto appended = log_->Append(i % 5, BlockOf(i).span(), 1);
