@@ -58,13 +58,17 @@ absl::Status CacheLog::WriteTail(MetadataStore& metadata, const Tail& tail) {
 
 CacheLog::CacheLog(Options options)
     : options_(std::move(options)), map_(options_.geometry), lost_(options_.metadata) {
-  const uint32_t payload = std::min(kGroupEntriesMax, options_.geometry.segment_blocks - 1);
+  const uint32_t payload = std::min(kGroupBlocksMax, options_.geometry.segment_blocks - 1);
+  const size_t group_bytes = size_t{payload + 1} * kCacheBlockBytes;
+  buffers_ = AlignedBuffer(options_.group_buffers * group_bytes);
+  mirrors_.resize(options_.group_buffers);
   for (size_t i = 0; i < options_.group_buffers; ++i) {
     auto group = std::make_unique<Group>();
-    group->buffer = AlignedBuffer(size_t{payload + 1} * kCacheBlockBytes);
+    group->buffer = buffers_.span(i * group_bytes, group_bytes);
     group->queue = options_.device->MakeQueue(1);
     groups_.push_back(std::move(group));
   }
+  groups_in_turn_ = std::min(kGroupsInTurnMin, options_.group_buffers);
   SetReadShare(0);
 }
 
@@ -94,17 +98,17 @@ absl::StatusOr<CacheLog::Reservation> CacheLog::Reserve(Lock& lock, uint32_t slo
   }
   Group& group = *groups_[open_];
   const uint32_t count = std::min({entries, kGroupEntriesMax - group.entry_count,
-                                   slots == 0 ? entries : group.capacity - group.used});
+                                   slots == 0 ? entries : group.capacity - mirrors_[open_].used});
   EBB_CHECK(count > 0);
   const Reservation reservation = {.group = open_,
-                                   .first_slot = group.used,
+                                   .first_slot = mirrors_[open_].used,
                                    .first_entry = group.entry_count,
                                    .count = count,
                                    .sequence = group.sequence};
   group.entry_count += count;
-  if (slots != 0) group.used += count;
+  if (slots != 0) mirrors_[open_].used += count;
   ++group.pending;
-  const bool full = group.entry_count == kGroupEntriesMax || group.used == group.capacity;
+  const bool full = group.entry_count == kGroupEntriesMax || mirrors_[open_].used == group.capacity;
   if (full) CloseOpenLocked();
   return reservation;
 }
@@ -142,7 +146,7 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendData(EntryKind kind, uint64_t
                                                         std::span<const uint32_t> generations,
                                                         uint64_t now_ns) {
   const auto wanted =
-      static_cast<uint32_t>(std::min<size_t>(data.size() / kCacheBlockBytes, kGroupEntriesMax));
+      static_cast<uint32_t>(std::min<size_t>(data.size() / kCacheBlockBytes, kGroupBlocksMax));
   Lock lock(mutex_);
   EBB_ASSIGN_OR_RETURN(const Reservation reservation, Reserve(lock, wanted, wanted, now_ns));
   if (reservation.count == 0) {
@@ -153,14 +157,13 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendData(EntryKind kind, uint64_t
   // The group cannot be submitted or reused while our reservation is pending, so its memory is ours
   // without the lock.
   Group& group = *groups_[reservation.group];
-  std::array<uint32_t, kGroupEntriesMax> crcs;
+  std::array<uint32_t, kGroupBlocksMax> crcs;
   for (uint32_t i = 0; i < reservation.count; ++i) {
     map_.Prefetch(first_block + i);
     std::byte* slot =
         group.buffer.data() + size_t{1 + reservation.first_slot + i} * kCacheBlockBytes;
-    std::memcpy(slot, data.data() + size_t{i} * kCacheBlockBytes, kCacheBlockBytes);
-    crcs[i] = Crc32c({slot, kCacheBlockBytes});
-    EncodeEntry(group.buffer.span(), reservation.first_entry + i,
+    crcs[i] = Crc32cCopy(slot, data.subspan(size_t{i} * kCacheBlockBytes, kCacheBlockBytes));
+    EncodeEntry(group.buffer, reservation.first_entry + i,
                 {.kind = kind, .crc32c = crcs[i], .block = first_block + i, .count = 1});
   }
   lock.lock();
@@ -186,13 +189,14 @@ bool CacheLog::PutReservedLocked(const Reservation& reservation, EntryKind kind,
     // A copy must not stand in front of anything that is newer than the capacity tier.
     const bool shadows = copies && (map_.Find(block) != kNoCacheBlock || map_.IsZeroed(block));
     if (changed || shadows) {
-      EncodeEntry(group.buffer.span(), reservation.first_entry + i,
+      EncodeEntry(group.buffer, reservation.first_entry + i,
                   {.kind = EntryKind::kVoid, .crc32c = 0, .block = 0, .count = 1});
       whole = false;
       continue;
     }
-    map_.Put(block, group.header_block + 1 + reservation.first_slot + i, crcs[i],
-             LogOrder(reservation.sequence, reservation.first_entry + i), /*dirty=*/!copies);
+    map_.Put(block, mirrors_[reservation.group].header_block + 1 + reservation.first_slot + i,
+             crcs[i], LogOrder(reservation.sequence, reservation.first_entry + i),
+             /*dirty=*/!copies);
   }
   if (copies) {
     copied_blocks_ += reservation.count;
@@ -211,7 +215,7 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendRange(EntryKind kind, uint64_
     SubmitReady(lock);
     return Appended{};
   }
-  EncodeEntry(groups_[reservation.group]->buffer.span(), reservation.first_entry,
+  EncodeEntry(groups_[reservation.group]->buffer, reservation.first_entry,
               {.kind = kind, .crc32c = 0, .block = first_block, .count = count});
   map_.PutRange(first_block, count, LogOrder(reservation.sequence, reservation.first_entry),
                 /*pending=*/true);
@@ -230,14 +234,15 @@ CacheLog::Place CacheLog::FindLocked(uint64_t block) {
   }
   Place place = {
       .kind = Place::Kind::kDevice, .crc32c = map_.Crc(cache_block), .cache_block = cache_block};
-  for (uint32_t i = 0; i < groups_.size(); ++i) {
-    Group& group = *groups_[i];
+  for (uint32_t i = 0; i < mirrors_.size(); ++i) {
+    const Mirror mirror = mirrors_[i];
     // One unsigned comparison for header_block < cache_block <= header_block + used.
-    if (cache_block - group.header_block - 1 >= group.used) continue;
+    if (cache_block - mirror.header_block - 1 >= mirror.used) continue;
+    Group& group = *groups_[i];
     group.pins.fetch_add(1, std::memory_order_relaxed);
     place.kind = Place::Kind::kBuffer;
     place.pin = i;
-    place.data = group.buffer.data() + size_t{cache_block - group.header_block} * kCacheBlockBytes;
+    place.data = group.buffer.data() + size_t{cache_block - mirror.header_block} * kCacheBlockBytes;
     return place;
   }
   place.pin = map_.geometry().SegmentOf(cache_block);
@@ -282,8 +287,6 @@ absl::Status CacheLog::Fence() {
 }
 
 CacheLog::Usage CacheLog::GetUsageLocked() {
-  size_t buffers = 0;
-  for (const auto& group : groups_) buffers += group->buffer.size();
   return {.dirty_blocks = map_.dirty_blocks(),
           .live_blocks = map_.live_blocks(),
           .coalesced_blocks = map_.coalesced_blocks(),
@@ -293,7 +296,7 @@ CacheLog::Usage CacheLog::GetUsageLocked() {
           .free_segments = map_.free_count(),
           .overlay_ranges = map_.overlay().size(),
           .lost_blocks = lost_.size(),
-          .memory_bytes = map_.memory_bytes() + buffers,
+          .memory_bytes = map_.memory_bytes() + buffers_.size(),
           .fill = fill()};
 }
 

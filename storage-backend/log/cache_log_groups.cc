@@ -16,17 +16,19 @@ constexpr uint64_t kCompanyLookNs = 50 * kNsPerUs;
 
 }  // namespace
 
-uint32_t CacheLog::IdleGroupLocked() const {
-  uint32_t oldest = kNoGroup;
-  for (uint32_t i = 0; i < groups_.size(); ++i) {
-    const Group& group = *groups_[i];
-    if (group.state != GroupState::kIdle || group.pins.load(std::memory_order_acquire) != 0) {
-      continue;
+uint32_t CacheLog::IdleGroupLocked() {
+  for (;; ++groups_in_turn_) {
+    uint32_t oldest = kNoGroup;
+    for (uint32_t i = 0; i < groups_in_turn_; ++i) {
+      const Group& group = *groups_[i];
+      if (group.state != GroupState::kIdle || group.pins.load(std::memory_order_acquire) != 0) {
+        continue;
+      }
+      // The one written longest ago: the others still serve reads.
+      if (oldest == kNoGroup || group.sequence < groups_[oldest]->sequence) oldest = i;
     }
-    // The one written longest ago: the others still serve reads.
-    if (oldest == kNoGroup || group.sequence < groups_[oldest]->sequence) oldest = i;
+    if (oldest != kNoGroup || groups_in_turn_ == groups_.size()) return oldest;
   }
-  return oldest;
 }
 
 // Makes sure that a group with room for `slots_min` data blocks is open; false when fenced or when
@@ -36,7 +38,7 @@ bool CacheLog::OpenGroup(Lock& lock, uint32_t slots_min, uint64_t now_ns) {
   for (;;) {
     if (!fence_.ok()) return false;
     if (open_ != kNoGroup) {
-      if (groups_[open_]->used + slots_min <= groups_[open_]->capacity) return true;
+      if (mirrors_[open_].used + slots_min <= groups_[open_]->capacity) return true;
       CloseOpenLocked();  // it has room for ranges only
     }
     const bool new_segment = !active_ || active_used_blocks_ + 1 + slots_min > segment_blocks;
@@ -54,20 +56,20 @@ bool CacheLog::OpenGroup(Lock& lock, uint32_t slots_min, uint64_t now_ns) {
       active_ = true;
       active_used_blocks_ = 0;
       // What buffers remember of the segment's former content is no longer what is there.
-      for (const auto& group : groups_) {
-        if (group->header_block != 0 && group->state == GroupState::kIdle &&
-            map_.geometry().SegmentOf(group->header_block) == segment) {
-          group->header_block = 0;
-          group->used = 0;
+      for (size_t i = 0; i < groups_.size(); ++i) {
+        if (mirrors_[i].header_block != 0 && groups_[i]->state == GroupState::kIdle &&
+            map_.geometry().SegmentOf(mirrors_[i].header_block) == segment) {
+          mirrors_[i] = {};
         }
       }
     }
     Group& group = *groups_[idle];
     group.state = GroupState::kOpen;
     group.sequence = next_sequence_++;
-    group.header_block = map_.geometry().FirstBlock(map_.active_segment()) + active_used_blocks_;
-    group.capacity = std::min(kGroupEntriesMax, segment_blocks - active_used_blocks_ - 1);
-    group.used = 0;
+    mirrors_[idle] = {
+        .header_block = map_.geometry().FirstBlock(map_.active_segment()) + active_used_blocks_,
+        .used = 0};
+    group.capacity = std::min(kGroupBlocksMax, segment_blocks - active_used_blocks_ - 1);
     group.entry_count = 0;
     group.pending = 0;
     group.opened_ns = now_ns;
@@ -83,8 +85,9 @@ void CacheLog::CloseOpenLocked() {
   EBB_CHECK(group.state == GroupState::kOpen && group.entry_count > 0);
   group.state = GroupState::kClosed;
   closed_sequence_ = group.sequence;
-  closed_end_block_ = group.header_block + 1 + group.used;
-  active_used_blocks_ += 1 + group.used;
+  const Mirror mirror = mirrors_[open_];
+  closed_end_block_ = mirror.header_block + 1 + mirror.used;
+  active_used_blocks_ += 1 + mirror.used;
   const uint32_t closed = open_;
   open_ = kNoGroup;
   if (group.pending == 0) MarkReadyLocked(closed);
@@ -102,21 +105,22 @@ void CacheLog::SubmitReady(Lock& lock) {
       changed_.notify_all();
       continue;
     }
+    const Mirror mirror = mirrors_[index];
     const GroupHeader header = {.node_uuid = options_.node_uuid,
                                 .epoch = options_.epoch,
                                 .sequence = group.sequence,
                                 .durable_sequence = durable_sequence_,
-                                .header_block = group.header_block,
-                                .payload_blocks = group.used,
+                                .header_block = mirror.header_block,
+                                .payload_blocks = mirror.used,
                                 .entry_count = group.entry_count};
     group.io = {.kind = Io::Kind::kWrite,
-                .offset = uint64_t{group.header_block} * kCacheBlockBytes,
+                .offset = uint64_t{mirror.header_block} * kCacheBlockBytes,
                 .data = group.buffer.data(),
-                .bytes = size_t{1 + group.used} * kCacheBlockBytes};
+                .bytes = size_t{1 + mirror.used} * kCacheBlockBytes};
     written_bytes_ += group.io.bytes;
     // The group is closed and not in flight, so nobody else touches it or its queue.
     lock.unlock();
-    EncodeHeader(group.buffer.span(0, kCacheBlockBytes), header);
+    EncodeHeader(group.buffer.first(kCacheBlockBytes), header);
     group.queue->Submit(&group.io);
     lock.lock();
     group.state = GroupState::kInFlight;

@@ -12,6 +12,8 @@ namespace {
 
 // A range entry of the log names at most this many blocks, so that the lock is not held for long.
 constexpr uint64_t kRangeBlocksMax = 1 << 15;
+// Blocks throttled, checked for space and appended in one go.
+constexpr uint64_t kWriteBlocksMax = 256;
 // A write that finds the log full and destage failing gives up after this long.
 constexpr uint64_t kStuckNs = 30 * kNsPerS;
 
@@ -72,7 +74,7 @@ absl::Status VolumeImpl::WriteBytes(uint64_t offset, std::span<const std::byte> 
 absl::Status VolumeImpl::WriteBlocks(uint64_t first_block, std::span<const std::byte> data,
                                      uint64_t now_ns, uint64_t* sequence) {
   while (!data.empty()) {
-    const uint64_t blocks = std::min<uint64_t>(data.size() / kBlockBytes, kGroupEntriesMax);
+    const uint64_t blocks = std::min<uint64_t>(data.size() / kBlockBytes, kWriteBlocksMax);
     Throttle(blocks * kBlockBytes);
     admitting_blocks_.fetch_add(blocks, std::memory_order_relaxed);
     absl::Status status = CheckSpace(first_block, blocks);
