@@ -77,7 +77,7 @@ rocksdb/|storage-backend/metadata/[a-z_]*\.cc|engine/history/[a-z_]*\.cc|tests/
 httplib\.h|api/rest/[a-z_]*\.cc|api/cli/[a-z_]*\.cc|tests/
 liburing\.h|storage-backend/device/uring_device\.cc
 torch/|agents/torch/
-nlohmann/json\.hpp|[a-z/-]*/[a-z_0-9]*\.cc|tests/
+nlohmann/json\.hpp|[a-z_/-]*/[a-z_0-9]*\.cc|tests/
 OWNERS
   xargs wc -l <<<"$sources" | awk '$2 != "total" && $1 > 800 { print $2 ":" $1 ": longer than 800 lines" }'
   git ls-files -co --exclude-standard '*.md' | while read -r document; do

@@ -1,0 +1,200 @@
+// Through NBD: our node beside the servers it is measured against, same client, in turn.
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "base/aligned_buffer.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "experiments/storage_bench/fio.h"
+#include "experiments/storage_bench/nbd_server.h"
+#include "experiments/storage_bench/study.h"
+#include "fmt/format.h"
+
+namespace ebb::storage_bench {
+namespace {
+
+// The servers' names are part of the names of the series.
+constexpr const char* kFile1 = "file_t1";
+constexpr const char* kFile16 = "file_t16";
+
+storage::NodeConfig NodeIn(const std::string& folder, uint64_t volume_bytes, uint64_t cache_bytes,
+                           uint64_t capacity_bytes) {
+  storage::NodeConfig config;
+  config.name = "bench";
+  config.volume_bytes = volume_bytes;
+  config.control_socket = folder + "/control.sock";
+  config.state_dir = folder + "/state";
+  config.nbd.socket = folder + "/nbd.sock";
+  storage::GroupConfig group;
+  group.metadata_dir = folder + "/metadata";
+  group.cache.path = folder + "/cache.img";
+  group.cache.create_bytes = cache_bytes;
+  group.capacity.resize(1);
+  group.capacity[0].path = folder + "/capacity-1.img";
+  group.capacity[0].create_bytes = capacity_bytes;
+  config.groups.push_back(std::move(group));
+  return config;
+}
+
+// Makes a file whose blocks are all allocated: zeroes, written out.
+absl::Status LayOut(const std::string& path, uint64_t bytes) {
+  if (std::filesystem::exists(path)) return absl::OkStatus();
+  return experiments::RunAndRead({"dd", "if=/dev/zero", "of=" + path, "bs=1M",
+                                  fmt::format("count={}", bytes / kMiB), "conv=fsync"},
+                                 std::filesystem::path(path).parent_path().string(), 120'000)
+      .status();
+}
+
+// One fio run against `server`, in its turn.
+absl::StatusOr<FioResult> RunTurn(NbdServer& server, std::vector<std::string> job,
+                                  const std::string& scratch, double* server_cpu_us_per_op) {
+  const Turn turn(server);
+  job.insert(job.end(), {"--ioengine=nbd", "--uri=" + server.uri()});
+  const double cpu_begin = server.CpuSeconds();
+  EBB_ASSIGN_OR_RETURN(const FioResult result, RunFio(job, scratch));
+  if (server_cpu_us_per_op != nullptr) {
+    *server_cpu_us_per_op = (server.CpuSeconds() - cpu_begin) * 1e6 / result.ops;
+  }
+  return result;
+}
+
+struct Load {
+  const char* name;
+  const char* rw;
+  const char* bs;
+};
+constexpr std::array<Load, 4> kLoads = {{{"randread", "randread", "4k"},
+                                         {"randwrite", "randwrite", "4k"},
+                                         {"seqread", "read", "128k"},
+                                         {"seqwrite", "write", "128k"}}};
+
+class NbdTmpfsStudy final : public Study {
+ public:
+  explicit NbdTmpfsStudy(const BenchOptions& options)
+      : options_(options), folder_(options.memory_dir + "/nbd") {}
+  std::string name() const override { return "nbd_tmpfs"; }
+
+  absl::Status RunOnce(Samples& samples) override {
+    if (servers_.empty()) EBB_RETURN_IF_ERROR(StartServers());
+    for (const Load& load : kLoads) {
+      // Who goes first changes from repeat to repeat.
+      for (size_t i = 0; i < servers_.size(); ++i) {
+        NbdServer& server = *servers_[(i + runs_) % servers_.size()];
+        EBB_RETURN_IF_ERROR(Measure(load, server, samples));
+      }
+    }
+    ++runs_;
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr uint64_t kWorkingSetBytes = 256 * kMiB;
+
+  absl::Status StartServers() {
+    std::filesystem::create_directories(folder_);
+    EBB_ASSIGN_OR_RETURN(auto node,
+                         NbdServer::StartNode(folder_, NodeIn(folder_, kGiB, kGiB, 2 * kGiB)));
+    servers_.push_back(std::move(node));
+    const std::string file = folder_ + "/peer.img";
+    EBB_RETURN_IF_ERROR(LayOut(file, kWorkingSetBytes));
+    for (const auto& [name, threads] : {std::pair(kFile1, "1"), std::pair(kFile16, "16")}) {
+      EBB_ASSIGN_OR_RETURN(auto peer,
+                           NbdServer::StartPeer(folder_, name, {"-t", threads, "file", file}));
+      servers_.push_back(std::move(peer));
+    }
+    for (const auto& server : servers_) {
+      EBB_RETURN_IF_ERROR(RunTurn(*server,
+                                  {"--rw=write", "--bs=128k", "--iodepth=16",
+                                   fmt::format("--size={}", kWorkingSetBytes)},
+                                  folder_, nullptr)
+                              .status());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure(const Load& load, NbdServer& server, Samples& samples) {
+    double cpu_us_per_op = 0;
+    EBB_ASSIGN_OR_RETURN(
+        const FioResult result,
+        RunTurn(server,
+                {fmt::format("--rw={}", load.rw), fmt::format("--bs={}", load.bs), "--iodepth=16",
+                 fmt::format("--size={}", kWorkingSetBytes), "--time_based", "--norandommap",
+                 options_.quick ? "--runtime=300ms" : "--runtime=1500ms"},
+                folder_, &cpu_us_per_op));
+    const std::string series = fmt::format("nbd_{}.{}", load.name, server.name());
+    AddFioSamples(series, result, samples);
+    samples.Add(series + ".server_cpu_us_per_op", cpu_us_per_op);
+    return absl::OkStatus();
+  }
+
+  const BenchOptions options_;
+  const std::string folder_;
+  size_t runs_ = 0;
+  std::vector<std::unique_ptr<NbdServer>> servers_;
+};
+
+class NbdDiskStudy final : public Study {
+ public:
+  explicit NbdDiskStudy(const BenchOptions& options)
+      : options_(options), folder_(options.disk_dir + "/nbd") {}
+  std::string name() const override { return "nbd_disk"; }
+
+  absl::Status RunOnce(Samples& samples) override {
+    if (node_ == nullptr) EBB_RETURN_IF_ERROR(StartServers());
+    EBB_ASSIGN_OR_RETURN(const FioResult ours, RunTurn(*node_, Job(), folder_, nullptr));
+    AddFioSamples("nbd_disk_burst.ebb", ours, samples);
+    {
+      const Turn turn(*node_);
+      EBB_RETURN_IF_ERROR(node_->Drain());
+    }
+    std::vector<std::string> raw = Job();
+    raw.insert(raw.end(),
+               {"--ioengine=io_uring", "--direct=1", "--filename=" + folder_ + "/raw.img"});
+    EBB_ASSIGN_OR_RETURN(const FioResult own, RunFio(raw, folder_));
+    AddFioSamples("nbd_disk_burst.raw", own, samples);
+    EBB_ASSIGN_OR_RETURN(const FioResult filter, RunTurn(*filter_, Job(), folder_, nullptr));
+    AddFioSamples("nbd_disk_burst.cache_filter", filter, samples);
+    return absl::OkStatus();
+  }
+
+ private:
+  uint64_t burst_bytes() const { return (options_.quick ? 16 : 256) * kMiB; }
+
+  // Ends with the burst; slow ones end earlier, their rate is known by then.
+  std::vector<std::string> Job() const {
+    return {"--rw=randwrite", "--bs=4k", "--iodepth=16", fmt::format("--size={}", burst_bytes()),
+            options_.quick ? "--runtime=1" : "--runtime=4"};
+  }
+
+  absl::Status StartServers() {
+    std::filesystem::create_directories(folder_);
+    const storage::NodeConfig config = NodeIn(folder_, kGiB, kGiB, kGiB);
+    EBB_RETURN_IF_ERROR(LayOut(config.groups[0].cache.path, kGiB));
+    EBB_RETURN_IF_ERROR(LayOut(folder_ + "/raw.img", burst_bytes()));
+    EBB_RETURN_IF_ERROR(LayOut(folder_ + "/filter.img", burst_bytes()));
+    EBB_ASSIGN_OR_RETURN(node_, NbdServer::StartNode(folder_, config));
+    EBB_ASSIGN_OR_RETURN(
+        filter_, NbdServer::StartPeer(
+                     folder_, "cache_filter",
+                     {"--filter=cache", "file", folder_ + "/filter.img", "cache=writeback"}));
+    return absl::OkStatus();
+  }
+
+  const BenchOptions options_;
+  const std::string folder_;
+  std::unique_ptr<NbdServer> node_;
+  std::unique_ptr<NbdServer> filter_;
+};
+
+}  // namespace
+
+std::unique_ptr<Study> MakeNbdTmpfsStudy(const BenchOptions& options) {
+  return std::make_unique<NbdTmpfsStudy>(options);
+}
+
+std::unique_ptr<Study> MakeNbdDiskStudy(const BenchOptions& options) {
+  return std::make_unique<NbdDiskStudy>(options);
+}
+
+}  // namespace ebb::storage_bench
