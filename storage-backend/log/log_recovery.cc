@@ -1,7 +1,9 @@
 #include "storage-backend/log/log_recovery.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "base/check.h"
@@ -12,6 +14,7 @@
 namespace ebb::storage {
 namespace {
 
+constexpr size_t kHeadersAtOnce = 32;
 constexpr uint32_t kWindowBlocks = 256;
 // Groups smaller than this are cheaper to read through than to jump over.
 constexpr uint32_t kJumpBlocks = 64;
@@ -22,7 +25,7 @@ LogRecovery::LogRecovery(CacheLog& log)
     : log_(log),
       device_(*log.options_.device),
       geometry_(log.options_.geometry),
-      window_(size_t{std::min(kWindowBlocks, geometry_.end_block())} * kCacheBlockBytes),
+      reader_(device_, std::min(kWindowBlocks, geometry_.segment_blocks)),
       header_(kCacheBlockBytes),
       expected_(log.tail_.replay_from) {
   // What is in the capacity tier, and all of a log that was closed cleanly, was durable.
@@ -63,16 +66,30 @@ std::optional<GroupHeader> LogRecovery::OurHeader(std::span<const std::byte> blo
 }
 
 absl::Status LogRecovery::FindCandidates(const std::function<void(double)>& progress) {
-  AlignedBuffer block(kCacheBlockBytes);
-  for (uint32_t segment = 0; segment < geometry_.segment_count; ++segment) {
-    const uint32_t first = geometry_.FirstBlock(segment);
-    EBB_RETURN_IF_ERROR(Annotate(device_.Read(uint64_t{first} * kCacheBlockBytes, block.span()),
-                                 "cache log recovery"));
-    if (const auto header = OurHeader(block.span(), first); header.has_value()) {
+  AlignedBuffer blocks(kHeadersAtOnce * kCacheBlockBytes);
+  std::array<Io, kHeadersAtOnce> ios;
+  const std::unique_ptr<IoQueue> queue = device_.MakeQueue(kHeadersAtOnce);
+  for (uint32_t next = 0; next < geometry_.segment_count;) {
+    const uint32_t begin = next;
+    for (; next < geometry_.segment_count && next - begin < kHeadersAtOnce; ++next) {
+      Io& io = ios[next - begin];
+      io = {.kind = Io::Kind::kRead,
+            .offset = uint64_t{geometry_.FirstBlock(next)} * kCacheBlockBytes,
+            .data = blocks.data() + size_t{next - begin} * kCacheBlockBytes,
+            .bytes = kCacheBlockBytes};
+      queue->Submit(&io);
+    }
+    while (queue->in_flight() > 0) queue->Reap(queue->in_flight());
+    for (uint32_t segment = begin; segment < next; ++segment) {
+      const Io& io = ios[segment - begin];
+      EBB_RETURN_IF_ERROR(Annotate(io.status, "cache log recovery"));
+      const auto header =
+          OurHeader(std::span(io.data, kCacheBlockBytes), geometry_.FirstBlock(segment));
+      if (!header.has_value()) continue;
       candidates_.push_back(
           {.first_sequence = header->sequence, .epoch = header->epoch, .segment = segment});
     }
-    if (progress && segment % 64 == 0) progress(0.2 * segment / geometry_.segment_count);
+    if (progress) progress(0.2 * next / geometry_.segment_count);
   }
   std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
     return a.first_sequence != b.first_sequence ? a.first_sequence < b.first_sequence
@@ -94,25 +111,10 @@ const LogRecovery::Candidate* LogRecovery::NextSegment() const {
   return &*found;
 }
 
-absl::StatusOr<std::span<const std::byte>> LogRecovery::BlockAt(uint32_t block,
-                                                                uint32_t ahead_blocks) {
-  if (block < window_first_ || block - window_first_ >= window_blocks_) {
-    const uint32_t count = std::min({ahead_blocks, kWindowBlocks, geometry_.end_block() - block});
-    window_blocks_ = 0;
-    EBB_RETURN_IF_ERROR(Annotate(device_.Read(uint64_t{block} * kCacheBlockBytes,
-                                              window_.span(0, size_t{count} * kCacheBlockBytes)),
-                                 "cache log recovery"));
-    window_first_ = block;
-    window_blocks_ = count;
-  }
-  return window_.span(size_t{block - window_first_} * kCacheBlockBytes, kCacheBlockBytes);
-}
-
 absl::StatusOr<std::optional<GroupHeader>> LogRecovery::ReadNext(uint32_t block,
                                                                  uint32_t segment_end) {
   const bool jump = last_group_blocks_ >= kJumpBlocks;
-  EBB_ASSIGN_OR_RETURN(const auto bytes,
-                       BlockAt(block, jump ? 1 : std::min(kWindowBlocks, segment_end - block)));
+  EBB_ASSIGN_OR_RETURN(const auto bytes, reader_.At(block, jump ? block + 1 : segment_end));
   const auto header = OurHeader(bytes, block);
   if (!header.has_value() || header->sequence != expected_ || header->epoch < epoch_ ||
       header->payload_blocks >= segment_end - block) {
@@ -127,15 +129,15 @@ absl::StatusOr<std::optional<GroupHeader>> LogRecovery::ReadNext(uint32_t block,
   return header;
 }
 
-absl::StatusOr<bool> LogRecovery::PayloadIsWhole(const GroupHeader& header) {
+absl::StatusOr<bool> LogRecovery::PayloadIsWhole(const GroupHeader& header, uint32_t segment_end) {
   uint32_t block = header.header_block;
   for (uint32_t i = 0; i < header.entry_count; ++i) {
     const LogEntry entry = DecodeEntry(header_.span(), i);
     if (!HasDataBlock(entry.kind)) continue;
     ++block;
     if (entry.kind == EntryKind::kVoid) continue;
-    const uint32_t left = header.header_block + header.payload_blocks + 1 - block;
-    EBB_ASSIGN_OR_RETURN(const auto data, BlockAt(block, left + 1));
+    // The groups behind it are not known to be durable either: the scan goes on.
+    EBB_ASSIGN_OR_RETURN(const auto data, reader_.At(block, segment_end));
     if (Crc32c(data) != entry.crc32c) return false;
   }
   return true;
@@ -177,7 +179,7 @@ absl::Status LogRecovery::ReplaySegment(uint32_t segment) {
     EBB_ASSIGN_OR_RETURN(const auto header, ReadNext(block, segment_end));
     if (!header.has_value()) break;
     if (header->sequence > known_durable_) {
-      EBB_ASSIGN_OR_RETURN(const bool whole, PayloadIsWhole(*header));
+      EBB_ASSIGN_OR_RETURN(const bool whole, PayloadIsWhole(*header, segment_end));
       if (!whole) {
         // Torn, unless a later group says that this one was durable: then its blocks are damaged,
         // which their readers will be told, and the log goes on.
@@ -206,8 +208,7 @@ absl::Status LogRecovery::ReplaySegment(uint32_t segment) {
 absl::Status LogRecovery::SearchSegmentForEvidence(uint32_t segment, uint32_t from_block) {
   const uint32_t segment_end = geometry_.FirstBlock(segment) + geometry_.segment_blocks;
   for (uint32_t block = from_block; block < segment_end; ++block) {
-    EBB_ASSIGN_OR_RETURN(const auto bytes,
-                         BlockAt(block, std::min(kWindowBlocks, segment_end - block)));
+    EBB_ASSIGN_OR_RETURN(const auto bytes, reader_.At(block, segment_end));
     OurHeader(bytes, block);  // notes what it vouches for
   }
   return absl::OkStatus();

@@ -4,7 +4,8 @@
 // Headers only are read where groups are known to be durable; behind that point the data is
 // checked too, because a torn write may have left a good header. Where the chain ends, evidence is
 // sought that more was durable once: then it is damage and not a torn tail, and Open is refused.
-// Reads are at most 1 MiB, memory is bounded by that and 24 bytes a segment. Nothing is written.
+// Four reads of 1 MiB are in flight, memory is bounded by those and 24 bytes a segment. Nothing is
+// written.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/aligned_buffer.h"
 #include "storage-backend/log/cache_log.h"
+#include "storage-backend/log/window_reader.h"
 
 namespace ebb::storage {
 
@@ -37,7 +39,7 @@ class LogRecovery {
   absl::Status ReplaySegment(uint32_t segment);
   // The chain's next group if it is at `block`; nullopt when it is not there.
   absl::StatusOr<std::optional<GroupHeader>> ReadNext(uint32_t block, uint32_t segment_end);
-  absl::StatusOr<bool> PayloadIsWhole(const GroupHeader& header);
+  absl::StatusOr<bool> PayloadIsWhole(const GroupHeader& header, uint32_t segment_end);
   void Apply(const GroupHeader& header);
   // Decides what the end of the chain means.
   absl::Status JudgeEnd();
@@ -45,15 +47,11 @@ class LogRecovery {
 
   // The block's header when it is one of this log's groups and where it says it is.
   std::optional<GroupHeader> OurHeader(std::span<const std::byte> block, uint32_t cache_block);
-  // `block`, from the window when it is there; reads up to `ahead_blocks` with it otherwise.
-  absl::StatusOr<std::span<const std::byte>> BlockAt(uint32_t block, uint32_t ahead_blocks);
 
   CacheLog& log_;
   Device& device_;
   const LogGeometry geometry_;
-  AlignedBuffer window_;
-  uint32_t window_first_ = 0;
-  uint32_t window_blocks_ = 0;
+  WindowReader reader_;
 
   std::vector<Candidate> candidates_;  // by first_sequence
   AlignedBuffer header_;               // of the group being replayed
