@@ -179,6 +179,11 @@ void FaultyDisk::FailNth(Io::Kind kind, uint64_t nth, Fault fault) {
   faults_[{kind, transfers_[kind] + nth}] = fault;
 }
 
+void FaultyDisk::LoseAfter(uint64_t transfers) {
+  std::lock_guard lock(mutex_);
+  transfers_until_lost_ = transfers;
+}
+
 void FaultyDisk::FlipBits(uint64_t offset, uint8_t mask) {
   std::lock_guard lock(mutex_);
   EBB_CHECK(offset < options_.size_bytes);
@@ -210,6 +215,7 @@ void FaultyDisk::Reboot(uint64_t seed) {
   }
   unflushed_.clear();
   faults_.clear();
+  transfers_until_lost_ = ~uint64_t{0};
   fenced_ = false;
   ++generation_;
 }
@@ -248,6 +254,12 @@ absl::Status FaultyDisk::CheckFence() const {
 
 bool FaultyDisk::TakeFault(Io::Kind kind, Fault* fault) {
   const auto it = faults_.find({kind, ++transfers_[kind]});
+  if (transfers_until_lost_ == 0) {
+    *fault = Fault::kLost;
+    ++counts_.faults;
+    return true;
+  }
+  --transfers_until_lost_;
   if (it == faults_.end()) return false;
   *fault = it->second;
   faults_.erase(it);
@@ -266,6 +278,8 @@ absl::Status FaultyDisk::FaultStatus(Fault fault, const char* verb, uint64_t off
       return absl::ResourceExhaustedError(what + ": no space left on device");
     case Fault::kShort:
       return absl::InternalError(what + ": short transfer");
+    case Fault::kLost:
+      return absl::InternalError(what + ": the device is gone");
   }
   EBB_CHECK(false);
   return absl::OkStatus();

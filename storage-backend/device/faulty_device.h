@@ -67,6 +67,7 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
     kIoError,  // EIO; a write leaves each of its sectors old or new; a flush fences the disk
     kNoSpace,  // ENOSPC; nothing written
     kShort,    // only the first half was transferred
+    kLost,     // the device is gone: nothing happens (see LoseAfter)
   };
   struct Counts {
     uint64_t reads = 0;
@@ -83,6 +84,8 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
 
   // The nth transfer of `kind` from now on (1: the next one) fails so; may be set many times.
   void FailNth(Io::Kind kind, uint64_t nth, Fault fault);
+  // The device is gone after so many more transfers of any kind, until Reboot.
+  void LoseAfter(uint64_t transfers);
   // Flips bits of the byte at `offset` where it lies, in the durable image and the current one.
   void FlipBits(uint64_t offset, uint8_t mask);
 
@@ -140,6 +143,7 @@ class FaultyDisk final : public std::enable_shared_from_this<FaultyDisk> {
   std::deque<Unflushed> unflushed_;
   std::map<std::pair<Io::Kind, uint64_t>, Fault> faults_;  // by kind and count of that kind
   std::map<Io::Kind, uint64_t> transfers_;                 // by kind
+  uint64_t transfers_until_lost_ = ~uint64_t{0};
   Counts counts_;
   uint64_t log_hash_ = 0;
 };

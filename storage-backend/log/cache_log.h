@@ -30,6 +30,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -237,6 +238,7 @@ class CacheLog {
   void MarkReadyLocked(uint32_t group);
   void SubmitReady(Lock& lock);
   void CompleteLocked(uint32_t group);
+  void FenceLocked(const absl::Status& cause, const std::string& what);
   bool ReapGroup(Lock& lock, uint32_t group, bool wait);
   uint32_t IdleGroupLocked();
   void WaitForGroup(Lock& lock);

@@ -1,5 +1,6 @@
 // The life of group buffers and flushes of CacheLog.
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "base/check.h"
@@ -137,10 +138,15 @@ void CacheLog::CompleteLocked(uint32_t index) {
   // The blocks were acknowledged; only this buffer has them now, so it serves reads for good.
   group.state = GroupState::kFailed;
   device_errors_.fetch_add(1, std::memory_order_relaxed);
-  if (fence_.ok()) {
-    fence_ = Annotate(group.io.status,
-                      fmt::format("cache log is fenced: group {} was not written", group.sequence));
-  }
+  FenceLocked(group.io.status, fmt::format("group {} was not written", group.sequence));
+}
+
+// Whoever runs the node must learn of it once, in words; clients get the status with each request.
+void CacheLog::FenceLocked(const absl::Status& cause, const std::string& what) {
+  if (!fence_.ok()) return;
+  fence_ = Annotate(cause, "cache log is fenced: " + what);
+  fmt::print(stderr, "ebb: {}; no write is accepted until the node is started again\n",
+             std::string(fence_.message()));
 }
 
 bool CacheLog::ReapGroup(Lock& lock, uint32_t index, bool wait) {
@@ -232,7 +238,7 @@ absl::Status CacheLog::LeadFlush(Lock& lock) {
       durable_end_block_ = target_end_block;
     } else {
       device_errors_.fetch_add(1, std::memory_order_relaxed);
-      if (fence_.ok()) fence_ = Annotate(flushed, "cache log is fenced: its device's flush failed");
+      FenceLocked(flushed, "its device's flush failed");
     }
     grouping_.OnGroupDone(members, flush_members_);
   }
