@@ -42,13 +42,13 @@ absl::StatusOr<CacheLog::Tail> CacheLog::ReadTail(MetadataStore& metadata) {
   return Tail{.epoch = disk.numbers[0],
               .replay_from = disk.numbers[1],
               .dirty_from = disk.numbers[2],
-              .next_at_close = disk.numbers[3]};
+              .durable_below = disk.numbers[3]};
 }
 
 absl::Status CacheLog::WriteTail(MetadataStore& metadata, const Tail& tail) {
   DiskTail disk = {.format_version = kTailVersion,
                    .crc32c = 0,
-                   .numbers = {tail.epoch, tail.replay_from, tail.dirty_from, tail.next_at_close}};
+                   .numbers = {tail.epoch, tail.replay_from, tail.dirty_from, tail.durable_below}};
   disk.crc32c = TailCrc(disk);
   MetadataBatch batch;
   batch.Put(Table::kNode, kTailKey,

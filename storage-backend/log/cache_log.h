@@ -64,9 +64,11 @@ class CacheLog {
   // The durable state of the log besides its groups.
   struct Tail {
     uint64_t epoch = 0;
-    uint64_t replay_from = 1;    // groups below are forgotten
-    uint64_t dirty_from = 1;     // groups below are in the capacity tier
-    uint64_t next_at_close = 0;  // after a clean close: all groups below exist; else 0
+    uint64_t replay_from = 1;  // groups below are forgotten
+    uint64_t dirty_from = 1;   // groups below are in the capacity tier
+    // Groups below were durable when the last session began or was closed: should one be missing,
+    // that is damage and not a torn end.
+    uint64_t durable_below = 0;
   };
   // What the metadata store has; a fresh Tail when it has none.
   static absl::StatusOr<Tail> ReadTail(MetadataStore& metadata);

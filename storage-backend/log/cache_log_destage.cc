@@ -137,7 +137,8 @@ absl::StatusOr<bool> CacheLog::ReleaseClean() {
 absl::Status CacheLog::BeginSession() {
   Lock lock(mutex_);
   tail_.epoch = options_.epoch;
-  tail_.next_at_close = 0;
+  // The superblock's flush has made durable whatever was replayed.
+  tail_.durable_below = next_sequence_;
   const Tail tail = tail_;
   lock.unlock();
   return WriteTail(*options_.metadata, tail);
@@ -148,7 +149,7 @@ absl::Status CacheLog::Close() {
   Lock lock(mutex_);
   map_.AdvanceClean(durable_sequence_, /*sealed=*/true);
   tail_.dirty_from = map_.FirstSequence(map_.clean_count(), next_sequence_);
-  tail_.next_at_close = next_sequence_;
+  tail_.durable_below = next_sequence_;
   const Tail tail = tail_;
   lock.unlock();
   return WriteTail(*options_.metadata, tail);

@@ -28,8 +28,8 @@ LogRecovery::LogRecovery(CacheLog& log)
       reader_(device_, std::min(kWindowBlocks, geometry_.segment_blocks)),
       header_(kCacheBlockBytes),
       expected_(log.tail_.replay_from) {
-  // What is in the capacity tier, and all of a log that was closed cleanly, was durable.
-  known_durable_ = std::max(log.tail_.dirty_from, log.tail_.next_at_close) - 1;
+  // What is in the capacity tier was durable, and what a session began or ended with.
+  known_durable_ = std::max(log.tail_.dirty_from, log.tail_.durable_below) - 1;
 }
 
 absl::Status LogRecovery::Run(const std::function<void(double)>& progress) {
