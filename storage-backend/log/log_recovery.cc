@@ -129,7 +129,18 @@ absl::StatusOr<std::optional<GroupHeader>> LogRecovery::ReadNext(uint32_t block,
   return header;
 }
 
+WindowReader::Range LogRecovery::RangeAfter(uint64_t sequence) const {
+  const auto found = std::upper_bound(candidates_.begin(), candidates_.end(), sequence,
+                                      [](uint64_t wanted, const Candidate& candidate) {
+                                        return wanted < candidate.first_sequence;
+                                      });
+  if (found == candidates_.end()) return {};
+  const uint32_t first = geometry_.FirstBlock(found->segment);
+  return {.first = first, .until = first + geometry_.segment_blocks};
+}
+
 absl::StatusOr<bool> LogRecovery::PayloadIsWhole(const GroupHeader& header, uint32_t segment_end) {
+  const WindowReader::Range follow = RangeAfter(header.sequence);
   uint32_t block = header.header_block;
   for (uint32_t i = 0; i < header.entry_count; ++i) {
     const LogEntry entry = DecodeEntry(header_.span(), i);
@@ -137,7 +148,7 @@ absl::StatusOr<bool> LogRecovery::PayloadIsWhole(const GroupHeader& header, uint
     ++block;
     if (entry.kind == EntryKind::kVoid) continue;
     // The groups behind it are not known to be durable either: the scan goes on.
-    EBB_ASSIGN_OR_RETURN(const auto data, reader_.At(block, segment_end));
+    EBB_ASSIGN_OR_RETURN(const auto data, reader_.At(block, segment_end, follow));
     if (Crc32c(data) != entry.crc32c) return false;
   }
   return true;

@@ -4,7 +4,7 @@
 // Headers only are read where groups are known to be durable; behind that point the data is
 // checked too, because a torn write may have left a good header. Where the chain ends, evidence is
 // sought that more was durable once: then it is damage and not a torn tail, and Open is refused.
-// Four reads of 1 MiB are in flight, memory is bounded by those and 24 bytes a segment. Nothing is
+// Eight reads of 1 MiB are in flight, memory is bounded by those and 24 bytes a segment. Nothing is
 // written.
 #pragma once
 
@@ -40,6 +40,8 @@ class LogRecovery {
   // The chain's next group if it is at `block`; nullopt when it is not there.
   absl::StatusOr<std::optional<GroupHeader>> ReadNext(uint32_t block, uint32_t segment_end);
   absl::StatusOr<bool> PayloadIsWhole(const GroupHeader& header, uint32_t segment_end);
+  // The blocks of the segment that probably comes behind the one with group `sequence`.
+  WindowReader::Range RangeAfter(uint64_t sequence) const;
   void Apply(const GroupHeader& header);
   // Decides what the end of the chain means.
   absl::Status JudgeEnd();

@@ -28,6 +28,7 @@ void WindowReader::Submit(Window& window, uint32_t first, uint32_t until) {
   window.first = first;
   window.count = std::min(window_blocks_, until - first);
   window.in_flight = true;
+  window.passed = false;
   window.io = {.kind = Io::Kind::kRead,
                .offset = uint64_t{first} * kCacheBlockBytes,
                .data = window.buffer.data(),
@@ -37,11 +38,16 @@ void WindowReader::Submit(Window& window, uint32_t first, uint32_t until) {
   next_ = first + window.count;
 }
 
-void WindowReader::ReadAhead(uint32_t block, uint32_t until) {
+void WindowReader::ReadAhead(uint32_t block, uint32_t until, Range follow) {
   for (Window& window : windows_) {
-    if (next_ >= until) return;
-    if (!window.in_flight && !window.Holds(block) && window.first <= block) {
+    if (window.in_flight || !window.passed) continue;
+    if (next_ == until && follow.until != 0) next_ = follow.first;
+    if (next_ > block && next_ < until) {
       Submit(window, next_, until);
+    } else if (next_ >= follow.first && next_ < follow.until) {
+      Submit(window, next_, follow.until);
+    } else {
+      return;
     }
   }
 }
@@ -52,18 +58,22 @@ void WindowReader::WaitFor(const Window& window) {
   }
 }
 
-absl::StatusOr<std::span<const std::byte>> WindowReader::At(uint32_t block, uint32_t until) {
+absl::StatusOr<std::span<const std::byte>> WindowReader::At(uint32_t block, uint32_t until,
+                                                            Range follow) {
   Window* window = Find(block);
   if (window == nullptr) {
     for (Window& other : windows_) {
       WaitFor(other);
-      other.first = 0;
       other.count = 0;
+      other.passed = true;
     }
     window = &windows_[0];
     Submit(*window, block, std::max(until, block + 1));
+  } else if (window != current_) {
+    current_->passed = true;
   }
-  ReadAhead(block, until);
+  current_ = window;
+  ReadAhead(block, until, follow);
   WaitFor(*window);
   if (!window->io.status.ok()) {
     window->count = 0;  // asked again, it is read again

@@ -71,6 +71,21 @@ TEST(WindowReaderTest, AScanReadsEachBlockOnceInWindows) {
   EXPECT_EQ(device.reads, 11U);
 }
 
+TEST(WindowReaderTest, GoesOnToTheRangeThatFollows) {
+  CountingDevice device;
+  WindowReader reader(device, 4);
+
+  for (uint32_t block = 60; block < 70; ++block) {
+    EXPECT_TRUE(reader.At(block, 70, {.first = 10, .until = 30}).ok());
+  }
+  const size_t before = device.reads;
+  for (uint32_t block = 10; block < 18; ++block) EXPECT_EQ(NumberOf(reader, block, 30), block);
+
+  EXPECT_LE(device.reads, before + 3) << "what follows was read only when it was asked for";
+  for (uint32_t block = 18; block < 30; ++block) EXPECT_EQ(NumberOf(reader, block, 30), block);
+  EXPECT_EQ(device.blocks_read, 30U) << "a block was read twice";
+}
+
 TEST(WindowReaderTest, AJumpReadsNoMoreThanItAsksFor) {
   CountingDevice device;
   WindowReader reader(device, 8);
