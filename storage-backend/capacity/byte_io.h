@@ -1,22 +1,30 @@
 // ByteWriter and ByteReader: numbers to bytes and back, for on-disk records. Little-endian.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ebb::storage {
 
 class ByteWriter {
  public:
+  void Reserve(size_t bytes) { bytes_.reserve(bytes); }
   template <std::unsigned_integral Number>
   void Fixed(Number number) {
-    for (size_t i = 0; i < sizeof(Number); ++i) {
-      bytes_.push_back(static_cast<char>(number & 0xff));
-      if constexpr (sizeof(Number) > 1) number = static_cast<Number>(number >> 8);
+    std::array<char, sizeof(Number)> raw;
+    if constexpr (std::endian::native == std::endian::little) {
+      std::memcpy(raw.data(), &number, raw.size());
+    } else {
+      for (size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<char>(number >> (8 * i) & 0xff);
     }
+    bytes_.append(raw.data(), raw.size());
   }
   // 7 bits a byte, lowest first; the top bit says that more follow.
   void Varint(uint64_t number) {
@@ -27,6 +35,7 @@ class ByteWriter {
     bytes_.push_back(static_cast<char>(number));
   }
   void Bytes(std::string_view bytes) { bytes_ += bytes; }
+  std::string_view bytes() const { return bytes_; }
   std::string Take() { return std::move(bytes_); }
 
  private:
@@ -68,6 +77,7 @@ class ByteReader {
     bytes_.remove_prefix(count);
     return taken;
   }
+  size_t left() const { return bytes_.size(); }
   bool ok() const { return ok_; }
   // Everything was read and nothing was missing.
   bool Done() const { return ok_ && bytes_.empty(); }

@@ -1,8 +1,9 @@
 // CapacityTier keeps destaged blocks on 1 to 7 capacity devices: deduplicated, compressed, in large
 // extents.
 //
-// The devices are logs of segments; a block's place is found through the metadata store (block ->
-// unit -> place), so a unit can be moved or shared without touching the blocks that refer to it.
+// The devices are logs of segments; a block's place is found through the block map: a block on its
+// own is where its entry says, one that was compressed with others or may be shared is a part of a
+// unit (block -> unit -> place), which can be moved without touching the blocks that refer to it.
 // Order of every change: data written and the devices flushed, then the map committed durably. So a
 // crash at any point leaves either the old or the new place, both intact.
 //
@@ -60,6 +61,12 @@ struct CapacityUsage {
   uint64_t free_bytes = 0;  // can still be stored, worst case (incompressible, unique)
 };
 
+// How much the tier keeps in memory and leaves to be replayed; a test makes them small.
+struct CapacityTuning {
+  uint64_t map_cache_bytes = 64 << 20;   // of the block map's pages; dirty ones take at most half
+  uint64_t journal_bytes_max = 8 << 20;  // of changes that are not in the block map's pages yet
+};
+
 class CapacityTier {
  public:
   // `devices` carry valid superblocks already (the volume checks or formats them) and belong to the
@@ -68,6 +75,10 @@ class CapacityTier {
   static absl::StatusOr<std::unique_ptr<CapacityTier>> Open(std::vector<Device*> devices,
                                                             MetadataStore* metadata,
                                                             const Uuid& node_uuid = {});
+  static absl::StatusOr<std::unique_ptr<CapacityTier>> OpenTuned(std::vector<Device*> devices,
+                                                                 MetadataStore* metadata,
+                                                                 const Uuid& node_uuid,
+                                                                 const CapacityTuning& tuning);
   virtual ~CapacityTier() = default;
 
   // Stores `blocks` (distinct, ascending) durably; replaces what was mapped there before. On an

@@ -15,7 +15,8 @@ namespace ebb::storage {
 namespace {
 
 constexpr std::string_view kMark("EBBEXT\n\0", 8);
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
+constexpr uint64_t kBlockLimit = uint64_t{1} << 48;  // the header spends 6 bytes on one
 constexpr size_t kCrcOffset = 60;
 constexpr uint64_t kHeaderBytesMax = 64 << 10;
 
@@ -23,6 +24,7 @@ uint64_t RoundUp(uint64_t bytes, uint64_t grain) { return (bytes + grain - 1) / 
 
 std::string EncodeHeader(const ExtentHeader& header) {
   ByteWriter writer;
+  writer.Reserve(header.header_bytes);
   writer.Bytes(kMark);
   writer.Fixed(kVersion);
   writer.Fixed(header.header_bytes);
@@ -33,6 +35,8 @@ std::string EncodeHeader(const ExtentHeader& header) {
   writer.Fixed(header.payload_bytes);
   writer.Fixed(static_cast<uint32_t>(header.units.size()));
   writer.Fixed(uint32_t{0});  // the checksum's place
+  writer.Fixed(static_cast<uint32_t>(header.blocks.size()));
+  writer.Fixed(uint32_t{0});
   for (const ExtentUnit& unit : header.units) {
     writer.Fixed(unit.unit);
     writer.Fixed(unit.offset);
@@ -42,6 +46,10 @@ std::string EncodeHeader(const ExtentHeader& header) {
     writer.Fixed(static_cast<uint8_t>(unit.codec));
     writer.Fixed(unit.block_count);
     writer.Fixed(uint16_t{0});
+  }
+  for (const ExtentBlock& block : header.blocks) {
+    writer.Fixed(block.block | uint64_t{block.offset / kCapacityBlockBytes} << 48);
+    writer.Fixed(block.crc32c);
   }
   return writer.Take();
 }
@@ -87,8 +95,11 @@ absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> exten
   if (reader.Fixed<uint32_t>() != HeaderCrc(extent.first(header.header_bytes))) {
     return Bad("checksum mismatch");
   }
-  if (kExtentHeaderFixedBytes + units * kUnitEntryBytes > header.header_bytes) {
-    return Bad(absl::StrCat(units, " units"));
+  const auto blocks = reader.Fixed<uint32_t>();
+  (void)reader.Fixed<uint32_t>();
+  if (kExtentHeaderFixedBytes + units * kUnitEntryBytes + blocks * kDirectEntryBytes >
+      header.header_bytes) {
+    return Bad(absl::StrCat(units, " units and ", blocks, " blocks"));
   }
   header.units.resize(units);
   for (ExtentUnit& unit : header.units) {
@@ -100,6 +111,13 @@ absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> exten
     unit.codec = static_cast<Compression>(reader.Fixed<uint8_t>());
     unit.block_count = reader.Fixed<uint8_t>();
     (void)reader.Fixed<uint16_t>();
+  }
+  header.blocks.resize(blocks);
+  for (ExtentBlock& block : header.blocks) {
+    const auto place = reader.Fixed<uint64_t>();
+    block.block = place % kBlockLimit;
+    block.offset = static_cast<uint32_t>((place >> 48) * kCapacityBlockBytes);
+    block.crc32c = reader.Fixed<uint32_t>();
   }
   return header;
 }
@@ -113,37 +131,62 @@ ExtentBuilder::ExtentBuilder(std::span<std::byte> buffer, uint64_t limit_bytes)
   EBB_CHECK(buffer_.size() >= BufferBytes(limit_bytes_));
 }
 
-uint64_t ExtentBuilder::HeaderBytesFor(size_t units) const {
-  return RoundUp(kExtentHeaderFixedBytes + units * kUnitEntryBytes, kCapacityBlockBytes);
+uint64_t ExtentBuilder::HeaderBytesFor(size_t more_units, size_t more_blocks) const {
+  return RoundUp(kExtentHeaderFixedBytes + (header_.units.size() + more_units) * kUnitEntryBytes +
+                     (header_.blocks.size() + more_blocks) * kDirectEntryBytes,
+                 kCapacityBlockBytes);
 }
 
 uint32_t ExtentBuilder::RawBlocksThatFit() const {
-  const uint64_t used =
-      HeaderBytesFor(header_.units.size() + 1) + RoundUp(payload_bytes_, kCapacityBlockBytes);
+  const uint64_t used = HeaderBytesFor(1, 0) + RoundUp(payload_bytes_, kCapacityBlockBytes);
   return used >= limit_bytes_ ? 0
                               : static_cast<uint32_t>((limit_bytes_ - used) / kCapacityBlockBytes);
 }
 
 bool ExtentBuilder::Fits(uint64_t stored_bytes, bool raw) const {
-  const uint64_t header_bytes = HeaderBytesFor(header_.units.size() + 1);
+  const uint64_t header_bytes = HeaderBytesFor(1, 0);
   const uint64_t start = raw ? RoundUp(payload_bytes_, kCapacityBlockBytes) : payload_bytes_;
   return header_bytes <= kHeaderBytesMax &&
          header_bytes + RoundUp(start + stored_bytes, kCapacityBlockBytes) <= limit_bytes_;
 }
 
-std::span<std::byte> ExtentBuilder::Add(const ExtentUnit& unit) {
-  const bool raw = unit.codec == Compression::kOff;
-  EBB_CHECK(Fits(unit.stored_bytes, raw));
-  const uint64_t start = raw ? RoundUp(payload_bytes_, kCapacityBlockBytes) : payload_bytes_;
+bool ExtentBuilder::FitsBlock() const {
+  const uint64_t header_bytes = HeaderBytesFor(0, 1);
+  return header_bytes <= kHeaderBytesMax &&
+         header_bytes + RoundUp(payload_bytes_, kCapacityBlockBytes) + kCapacityBlockBytes <=
+             limit_bytes_;
+}
+
+std::span<std::byte> ExtentBuilder::Room(uint64_t bytes, bool aligned) {
+  const uint64_t start = aligned ? RoundUp(payload_bytes_, kCapacityBlockBytes) : payload_bytes_;
   const std::span<std::byte> payload = buffer_.subspan(kHeaderBytesMax);
   // Padding is written too: zeroes, not what the buffer held before.
   std::memset(payload.data() + payload_bytes_, 0, start - payload_bytes_);
-  const uint64_t end = RoundUp(start + unit.stored_bytes, kStoredUnitBytes);
-  std::memset(payload.data() + start + unit.stored_bytes, 0, end - start - unit.stored_bytes);
-  header_.units.push_back(unit);
-  header_.units.back().offset = static_cast<uint32_t>(start);  // of the payload until Finish
+  const uint64_t end = RoundUp(start + bytes, kStoredUnitBytes);
+  std::memset(payload.data() + start + bytes, 0, end - start - bytes);
   payload_bytes_ = end;
-  return payload.subspan(start, unit.stored_bytes);
+  return payload.subspan(start, bytes);
+}
+
+std::span<std::byte> ExtentBuilder::Add(const ExtentUnit& unit) {
+  const bool raw = unit.codec == Compression::kOff;
+  EBB_CHECK(Fits(unit.stored_bytes, raw));
+  const std::span<std::byte> room = Room(unit.stored_bytes, raw);
+  header_.units.push_back(unit);
+  // Of the payload until Finish.
+  header_.units.back().offset =
+      static_cast<uint32_t>(room.data() - buffer_.data() - kHeaderBytesMax);
+  return room;
+}
+
+std::span<std::byte> ExtentBuilder::AddBlock(uint64_t block, uint32_t crc32c) {
+  EBB_CHECK(FitsBlock() && block < kBlockLimit);
+  const std::span<std::byte> room = Room(kCapacityBlockBytes, /*aligned=*/true);
+  header_.blocks.push_back(
+      {.block = block,
+       .offset = static_cast<uint32_t>(room.data() - buffer_.data() - kHeaderBytesMax),
+       .crc32c = crc32c});
+  return room;
 }
 
 ExtentBuilder::Finished ExtentBuilder::Finish(const ExtentHeader& place) {
@@ -151,7 +194,7 @@ ExtentBuilder::Finished ExtentBuilder::Finish(const ExtentHeader& place) {
   const std::span<std::byte> payload = buffer_.subspan(kHeaderBytesMax);
   const uint64_t padded = RoundUp(payload_bytes_, kCapacityBlockBytes);
   std::memset(payload.data() + payload_bytes_, 0, padded - payload_bytes_);
-  const uint64_t header_bytes = HeaderBytesFor(header_.units.size());
+  const uint64_t header_bytes = HeaderBytesFor(0, 0);
 
   header_.node_uuid = place.node_uuid;
   header_.segment_sequence = place.segment_sequence;
@@ -163,6 +206,7 @@ ExtentBuilder::Finished ExtentBuilder::Finish(const ExtentHeader& place) {
     unit.stored_crc32c = Crc32c(payload.subspan(unit.offset, unit.stored_bytes));
     unit.offset += header_.header_bytes;
   }
+  for (ExtentBlock& block : header_.blocks) block.offset += header_.header_bytes;
   const std::span<std::byte> front = buffer_.subspan(kHeaderBytesMax - header_bytes, header_bytes);
   const std::string encoded = EncodeHeader(header_);
   std::memset(front.data(), 0, front.size());

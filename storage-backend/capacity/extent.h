@@ -1,9 +1,10 @@
-// ExtentBuilder packs units into one extent: a header that says what lies where, and the payload.
+// ExtentBuilder packs units and direct blocks into one extent: a header that says what lies where,
+// and the payload.
 //
 // The map of the store lives in the metadata; the header is there for tools that look at a device
-// alone, and for the scrubber. Raw units start at a multiple of 4 KiB, so that a miss of one block
-// is one 4 KiB read; compressed ones are packed at multiples of 512 bytes. The exact bytes:
-// docs/formats.md, "Capacity device".
+// alone, and for the scrubber. Direct blocks and raw units start at a multiple of 4 KiB, so that a
+// miss of one block is one 4 KiB read; compressed ones are packed at multiples of 512 bytes. The
+// exact bytes: docs/formats.md, "Capacity device".
 #pragma once
 
 #include <array>
@@ -30,6 +31,14 @@ struct ExtentUnit {
   friend bool operator==(const ExtentUnit&, const ExtentUnit&) = default;
 };
 
+// A block of the volume that is stored on its own.
+struct ExtentBlock {
+  uint64_t block = 0;
+  uint32_t offset = 0;  // from the extent's start
+  uint32_t crc32c = 0;  // of its bytes
+  friend bool operator==(const ExtentBlock&, const ExtentBlock&) = default;
+};
+
 struct ExtentHeader {
   std::array<uint8_t, 16> node_uuid{};
   uint64_t segment_sequence = 0;
@@ -38,6 +47,7 @@ struct ExtentHeader {
   uint32_t header_bytes = 0;   // whole 4 KiB blocks
   uint32_t payload_bytes = 0;  // likewise
   std::vector<ExtentUnit> units;
+  std::vector<ExtentBlock> blocks;
 };
 
 // Header blocks at the front of `extent`, which holds at least one block. DataLoss when they are
@@ -57,19 +67,23 @@ class ExtentBuilder {
   // Raw blocks that still fit as one more unit.
   uint32_t RawBlocksThatFit() const;
   bool Fits(uint64_t stored_bytes, bool raw) const;
+  bool FitsBlock() const;
   // Room for the stored bytes of a unit that fits; the caller fills it before Finish. `unit.offset`
   // and `unit.stored_crc32c` are set by Finish.
   std::span<std::byte> Add(const ExtentUnit& unit);
-  bool empty() const { return header_.units.empty(); }
+  // The same for a direct block whose bytes have this checksum.
+  std::span<std::byte> AddBlock(uint64_t block, uint32_t crc32c);
+  bool empty() const { return header_.units.empty() && header_.blocks.empty(); }
 
   struct Finished {
     std::span<const std::byte> bytes;  // to be written at header.device_offset
-    ExtentHeader header;
+    const ExtentHeader& header;        // the builder's
   };
   Finished Finish(const ExtentHeader& place);
 
  private:
-  uint64_t HeaderBytesFor(size_t units) const;
+  uint64_t HeaderBytesFor(size_t more_units, size_t more_blocks) const;
+  std::span<std::byte> Room(uint64_t bytes, bool aligned);
 
   std::span<std::byte> buffer_;
   const uint64_t limit_bytes_;

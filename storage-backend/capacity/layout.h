@@ -21,7 +21,10 @@ inline constexpr uint64_t kExtentBytesMax = 1 << 20;
 inline constexpr uint32_t kUnitBlocksMax = 32;
 // What a unit takes in an extent's header.
 inline constexpr uint64_t kUnitEntryBytes = 28;
-inline constexpr uint64_t kExtentHeaderFixedBytes = 64;
+// What a block stored on its own takes there, and what it counts for in all.
+inline constexpr uint64_t kDirectEntryBytes = 12;
+inline constexpr uint64_t kDirectLiveBytes = kCapacityBlockBytes + kDirectEntryBytes;
+inline constexpr uint64_t kExtentHeaderFixedBytes = 72;
 
 // The segment size for a capacity device of `device_bytes`: 256 KiB to 4 MiB. Devices of one node
 // share the size of the smallest.

@@ -10,24 +10,26 @@
 
 namespace ebb::storage {
 
-MapTransaction::MapTransaction(MetadataStore& metadata, UnitCache& cache, SegmentTable& segments,
-                               const TotalsRecord& totals)
-    : metadata_(metadata), cache_(cache), segments_(segments), totals_(totals) {}
+MapTransaction::MapTransaction(MetadataStore& metadata, BlockMap& map, UnitCache& cache,
+                               SegmentTable& segments, const TotalsRecord& totals)
+    : metadata_(metadata), map_(map), cache_(cache), segments_(segments), totals_(totals) {}
 
-absl::StatusOr<std::vector<std::optional<MapEntry>>> MapTransaction::LoadBlocks(
-    std::span<const uint64_t> blocks) {
-  std::vector<std::string> keys;
-  keys.reserve(blocks.size());
-  for (const uint64_t block : blocks) keys.push_back(MapKey(block));
-  EBB_ASSIGN_OR_RETURN(const auto values, metadata_.MultiGet(Table::kMap, keys));
-  std::vector<std::optional<MapEntry>> entries(blocks.size());
+absl::StatusOr<std::vector<MapEntry>> MapTransaction::LoadBlocks(std::span<const uint64_t> blocks) {
+  std::vector<MapEntry> entries(blocks.size());
+  EBB_RETURN_IF_ERROR(map_.Hold(blocks, entries));
   std::vector<uint64_t> units;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (!values[i].has_value()) continue;
-    EBB_ASSIGN_OR_RETURN(entries[i], DecodeMapEntry(blocks[i], *values[i]));
-    units.push_back(entries[i]->ref.unit);
+    if (entries[i].is_unit()) {
+      units.push_back(entries[i].ref().unit);
+    } else if (entries[i].is_direct() &&
+               !segments_.IsWritten(entries[i].device(), entries[i].device_offset(),
+                                    kCapacityBlockBytes)) {
+      return absl::DataLossError(absl::StrCat(
+          "metadata: block ", blocks[i], " is said to be at offset ", entries[i].device_offset(),
+          " of device ", static_cast<int>(entries[i].device()), ", where no segment in use is"));
+    }
   }
-  EBB_RETURN_IF_ERROR(LoadUnits(std::move(units)));
+  if (!units.empty()) EBB_RETURN_IF_ERROR(LoadUnits(std::move(units)));
   return entries;
 }
 
@@ -96,10 +98,10 @@ void MapTransaction::PlaceUnit(uint64_t unit, SegmentId segment, uint64_t device
   working.now.codec = codec;
 }
 
-void MapTransaction::AddExtent(const ExtentPlace& place, std::vector<uint64_t> units) {
-  std::sort(units.begin(), units.end());
-  map_batch_.Put(Table::kSegments, ExtentKey(place.id, place.offset_in_segment),
-                 EncodeExtentUnits(place.id, place.offset_in_segment, units));
+void MapTransaction::AddExtent(const ExtentPlace& place, ExtentContent content) {
+  std::sort(content.units.begin(), content.units.end());
+  extents_.Put(Table::kExtents, ExtentKey(place.id, place.offset_in_segment),
+               EncodeExtent(place.id, place.offset_in_segment, content));
 }
 
 absl::StatusOr<MapTransaction::Working*> MapTransaction::Find(const BlockRef& ref) {
@@ -136,25 +138,23 @@ absl::Status MapTransaction::ReleaseReferences() {
   return absl::OkStatus();
 }
 
-absl::Status MapTransaction::Point(uint64_t block, const std::optional<MapEntry>& old,
-                                   const MapEntry& entry) {
-  if (old == entry) return absl::OkStatus();
-  EBB_RETURN_IF_ERROR(AddReference(entry.ref));
-  if (old.has_value()) {
-    released_.push_back(old->ref);
-  } else {
-    ++totals_.mapped_blocks;
-  }
-  map_batch_.Put(Table::kMap, MapKey(block), EncodeMapEntry(block, entry));
-  ++map_changes_;
-  return absl::OkStatus();
+void MapTransaction::CountDirect(const MapEntry& entry, int sign) {
+  const int64_t bytes = sign * static_cast<int64_t>(kDirectLiveBytes);
+  segments_.AddLive(segments_.SegmentAt(entry.device(), entry.device_offset()), bytes, bytes);
+  totals_.unique_blocks += static_cast<uint64_t>(sign);
+  totals_.stored_bytes += static_cast<uint64_t>(sign * static_cast<int64_t>(kCapacityBlockBytes));
 }
 
-absl::Status MapTransaction::Unpoint(uint64_t block, const MapEntry& old) {
-  released_.push_back(old.ref);
-  --totals_.mapped_blocks;
-  map_batch_.Delete(Table::kMap, MapKey(block));
-  ++map_changes_;
+absl::Status MapTransaction::Point(uint64_t block, const MapEntry& old, const MapEntry& entry) {
+  if (old == entry) return absl::OkStatus();
+  if (entry.is_unit()) EBB_RETURN_IF_ERROR(AddReference(entry.ref()));
+  if (entry.is_direct()) CountDirect(entry, 1);
+  if (old.is_unit()) released_.push_back(old.ref());
+  if (old.is_direct()) CountDirect(old, -1);
+  if (entry.mapped() && !old.mapped()) ++totals_.mapped_blocks;
+  if (!entry.mapped() && old.mapped()) --totals_.mapped_blocks;
+  EBB_CHECK(changes_.empty() || changes_.back().block < block);
+  changes_.push_back({block, entry});
   return absl::OkStatus();
 }
 
@@ -235,10 +235,10 @@ absl::Status MapTransaction::WriteUnits(MetadataBatch& batch) {
 absl::Status MapTransaction::DropExtents(const std::vector<SegmentId>& freed,
                                          MetadataBatch& batch) {
   for (const SegmentId id : freed) {
-    EBB_RETURN_IF_ERROR(metadata_.Scan(Table::kSegments, ExtentKey(id, 0),
+    EBB_RETURN_IF_ERROR(metadata_.Scan(Table::kExtents, SegmentKey(id),
                                        SegmentKey({id.device, id.segment + 1}),
                                        [&](std::string_view key, std::string_view) {
-                                         batch.Delete(Table::kSegments, key);
+                                         batch.Delete(Table::kExtents, key);
                                          return true;
                                        }));
   }
@@ -246,14 +246,13 @@ absl::Status MapTransaction::DropExtents(const std::vector<SegmentId>& freed,
 }
 
 absl::StatusOr<std::vector<SegmentId>> MapTransaction::Prepare(MetadataBatch& batch) {
-  batch = std::move(map_batch_);
+  batch = std::move(extents_);
   EBB_RETURN_IF_ERROR(ReleaseReferences());
   // Deletions first: a block may die in the batch that stores the same content anew.
   EBB_RETURN_IF_ERROR(DropDeadFingerprints(batch));
   EBB_RETURN_IF_ERROR(WriteUnits(batch));
-  std::vector<SegmentId> freed = segments_.Finish(batch);
+  std::vector<SegmentId> freed = segments_.Finish(segment_changes_);
   EBB_RETURN_IF_ERROR(DropExtents(freed, batch));
-  batch.Put(Table::kNode, kTotalsKey, EncodeTotals(totals_));
   return freed;
 }
 

@@ -1,13 +1,12 @@
 // MapTransaction gathers one change of the block map and works out everything that follows from it:
 // reference counts, dead units and fingerprints, live bytes of segments, totals.
 //
-// Usage: load what is touched, create or move units, point blocks, Prepare the batch, commit it.
-// Nothing outside is changed before Prepare, which edits the segment table (the caller commits or
-// rolls that back with the metadata). One thread.
+// Usage: load what is touched, create or move units, point blocks (ascending), Prepare the batch,
+// commit it. It edits the segment table as it goes; the caller commits or rolls that back with the
+// metadata. Until its end it holds the pages of the blocks that were loaded. One thread.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage-backend/capacity/block_map.h"
 #include "storage-backend/capacity/records.h"
 #include "storage-backend/capacity/segment_table.h"
 #include "storage-backend/capacity/unit_cache.h"
@@ -24,11 +24,14 @@ namespace ebb::storage {
 
 class MapTransaction {
  public:
-  MapTransaction(MetadataStore& metadata, UnitCache& cache, SegmentTable& segments,
+  MapTransaction(MetadataStore& metadata, BlockMap& map, UnitCache& cache, SegmentTable& segments,
                  const TotalsRecord& totals);
+  ~MapTransaction() { map_.LetGo(); }
+  MapTransaction(const MapTransaction&) = delete;
+  MapTransaction& operator=(const MapTransaction&) = delete;
 
-  // What `blocks` are mapped to now, in their order, with the units behind them.
-  absl::StatusOr<std::vector<std::optional<MapEntry>>> LoadBlocks(std::span<const uint64_t> blocks);
+  // What `blocks` (ascending) are mapped to now; the units behind them are loaded.
+  absl::StatusOr<std::vector<MapEntry>> LoadBlocks(std::span<const uint64_t> blocks);
   // Units not loaded yet; absent ones are no error.
   absl::Status LoadUnits(std::vector<uint64_t> units);
   // A loaded or created unit as it will be; nullptr when there is none.
@@ -40,19 +43,20 @@ class MapTransaction {
   // The unit's bytes are there now: of the blocks in `stored_mask`.
   void PlaceUnit(uint64_t unit, SegmentId segment, uint64_t device_offset, uint32_t stored_bytes,
                  uint32_t stored_mask, Compression codec);
-  void AddExtent(const ExtentPlace& place, std::vector<uint64_t> units);
+  void AddExtent(const ExtentPlace& place, ExtentContent content);
 
-  // `block` is `entry` now instead of `old`.
-  absl::Status Point(uint64_t block, const std::optional<MapEntry>& old, const MapEntry& entry);
-  absl::Status Unpoint(uint64_t block, const MapEntry& old);
+  // `block`, behind all before it, is `entry` now instead of `old`. Either may be unmapped.
+  absl::Status Point(uint64_t block, const MapEntry& old, const MapEntry& entry);
 
   uint64_t* next_sequence() { return &totals_.next_sequence; }
-  size_t changed_blocks() const { return map_changes_; }
 
-  // Fills `batch`; returns the segments that are free once it is committed.
+  // Adds to `batch` what follows from the change, but for its record in the journal and the totals;
+  // returns the segments that are free once it is committed.
   absl::StatusOr<std::vector<SegmentId>> Prepare(MetadataBatch& batch);
-  // After Prepare: the totals and units that a commit changes.
-  const TotalsRecord& totals() const { return totals_; }
+  // After Prepare: what the journal is to say, the totals, and the units that a commit changes.
+  const std::vector<MapChange>& changes() const { return changes_; }
+  const std::vector<SegmentChange>& segment_changes() const { return segment_changes_; }
+  TotalsRecord& totals() { return totals_; }
   // Calls visit(unit, record); the record is nullptr when the unit is gone.
   template <typename Visit>
   void ForEachChangedUnit(const Visit& visit) const {
@@ -78,6 +82,7 @@ class MapTransaction {
   };
 
   void CountSegments(const Working& working);
+  void CountDirect(const MapEntry& entry, int sign);
   absl::StatusOr<Working*> Find(const BlockRef& ref);
   absl::Status AddReference(const BlockRef& ref);
   absl::Status ReleaseReferences();
@@ -86,13 +91,15 @@ class MapTransaction {
   absl::Status DropExtents(const std::vector<SegmentId>& freed, MetadataBatch& batch);
 
   MetadataStore& metadata_;
+  BlockMap& map_;
   UnitCache& cache_;
   SegmentTable& segments_;
   TotalsRecord totals_;
   absl::flat_hash_map<uint64_t, Working> units_;
   std::vector<BlockRef> released_;  // after all additions, so that a moved reference does not die
-  MetadataBatch map_batch_;
-  size_t map_changes_ = 0;
+  std::vector<MapChange> changes_;
+  std::vector<SegmentChange> segment_changes_;
+  MetadataBatch extents_;
 };
 
 }  // namespace ebb::storage

@@ -13,8 +13,8 @@
 namespace ebb::storage {
 namespace {
 
-constexpr uint32_t kFormatVersion = 1;
-constexpr uint64_t kUnitLimit = uint64_t{1} << 48;  // the map spends 6 bytes on a unit's number
+constexpr uint32_t kFormatVersion = 2;
+constexpr uint64_t kUnitLimit = MapEntry::kNumberLimit;
 constexpr size_t kCrcBytes = 4;
 constexpr char kFingerprintsSuffix = 'f';
 constexpr uint8_t kFingerprintedFlag = 1;
@@ -26,10 +26,8 @@ uint32_t RecordCrc(std::string_view key, std::string_view body) {
 
 std::string Seal(std::string_view key, std::string body) {
   const uint32_t crc = RecordCrc(key, body);
-  ByteWriter writer;
-  writer.Bytes(body);
-  writer.Fixed(crc);
-  return writer.Take();
+  for (size_t i = 0; i < kCrcBytes; ++i) body.push_back(static_cast<char>(crc >> (8 * i)));
+  return body;
 }
 
 // The value without its checksum, or nothing when the checksum is wrong.
@@ -88,34 +86,52 @@ std::string SegmentName(SegmentId id) {
 
 }  // namespace
 
-std::string MapKey(uint64_t block) {
+std::string PageKey(uint64_t page) {
   std::string key;
-  AppendBigEndian(key, block);
+  AppendBigEndian(key, page);
   return key;
 }
 
-uint64_t ParseMapKey(std::string_view key) {
+uint64_t ParsePageKey(std::string_view key) {
   return key.size() == 8 ? ReadBigEndian<uint64_t>(key) : UINT64_MAX;
 }
 
-std::string EncodeMapEntry(uint64_t block, const MapEntry& entry) {
-  // 15 bytes with the checksum: short enough for std::string to hold without an allocation.
+std::string EncodePage(uint64_t page, const MapPage& entries) {
+  std::array<uint64_t, kPageBlocks / 64> mapped{};
+  for (size_t i = 0; i < kPageBlocks; ++i) {
+    if (entries[i].mapped()) mapped[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  if (std::all_of(mapped.begin(), mapped.end(), [](uint64_t word) { return word == 0; })) return "";
   ByteWriter writer;
-  WriteRef(writer, entry.ref);
-  writer.Fixed(entry.crc32c);
-  return Seal(MapKey(block), writer.Take());
+  writer.Reserve(sizeof mapped + kPageBlocks * sizeof(MapEntry) + kCrcBytes);
+  for (const uint64_t word : mapped) writer.Fixed(word);
+  for (const MapEntry& entry : entries) {
+    if (!entry.mapped()) continue;
+    writer.Fixed(entry.place());
+    writer.Fixed(entry.crc32c());
+  }
+  return Seal(PageKey(page), writer.Take());
 }
 
-absl::StatusOr<MapEntry> DecodeMapEntry(uint64_t block, std::string_view value) {
-  const std::string what = absl::StrCat("block ", block);
-  const absl::StatusOr<std::string_view> body = Unseal(MapKey(block), value, what);
+absl::StatusOr<MapPage> DecodePage(uint64_t page, std::string_view value) {
+  const std::string what = absl::StrCat("blocks ", page * kPageBlocks, " to ",
+                                        page * kPageBlocks + kPageBlocks - 1, " in the map");
+  const absl::StatusOr<std::string_view> body = Unseal(PageKey(page), value, what);
   if (!body.ok()) return body.status();
   ByteReader reader(*body);
-  MapEntry entry;
-  entry.ref = ReadRef(reader);
-  entry.crc32c = reader.Fixed<uint32_t>();
-  if (!reader.Done() || entry.ref.index >= kUnitBlocksMax) return Malformed(what);
-  return entry;
+  std::array<uint64_t, kPageBlocks / 64> mapped{};
+  for (uint64_t& word : mapped) word = reader.Fixed<uint64_t>();
+  MapPage entries;
+  bool valid = true;
+  for (size_t i = 0; i < kPageBlocks; ++i) {
+    if ((mapped[i / 64] >> (i % 64) & 1) == 0) continue;
+    const auto place = reader.Fixed<uint64_t>();
+    const auto crc32c = reader.Fixed<uint32_t>();
+    entries[i] = MapEntry::FromStored(place, crc32c, valid);
+    valid = valid && entries[i].mapped();
+  }
+  if (!reader.Done() || !valid) return Malformed(what);
+  return entries;
 }
 
 uint32_t UnitRecord::Rank(uint8_t index) const {
@@ -264,13 +280,73 @@ std::string SegmentKey(SegmentId id) {
   return key;
 }
 
-std::string EncodeSegment(SegmentId id, const SegmentRecord& record) {
-  ByteWriter writer;
+namespace {
+
+constexpr size_t kSegmentBytes = 21;  // of a record's fields
+constexpr uint64_t kExtentItemsMax = kExtentBytesMax / kStoredGrain;
+
+void WriteSegment(ByteWriter& writer, const SegmentRecord& record) {
   writer.Fixed(static_cast<uint8_t>(record.state));
   writer.Fixed(record.sequence);
   writer.Fixed(record.written_bytes);
   writer.Fixed(record.live_bytes);
   writer.Fixed(record.expected_bytes);
+}
+
+// Makes `valid` false when there is no such record.
+SegmentRecord ReadSegment(ByteReader& reader, bool& valid) {
+  SegmentRecord record;
+  const auto state = reader.Fixed<uint8_t>();
+  record.sequence = reader.Fixed<uint64_t>();
+  record.written_bytes = reader.Fixed<uint32_t>();
+  record.live_bytes = reader.Fixed<uint32_t>();
+  record.expected_bytes = reader.Fixed<uint32_t>();
+  valid = valid && reader.ok() && state <= static_cast<uint8_t>(SegmentState::kSealed) &&
+          record.live_bytes <= record.written_bytes && record.expected_bytes <= record.live_bytes;
+  record.state = static_cast<SegmentState>(state);
+  return record;
+}
+
+// Ascending numbers as runs: (gap to the end of the run before, length).
+void WriteRuns(ByteWriter& writer, const std::vector<uint64_t>& numbers) {
+  const auto run_at = [&](size_t i) {
+    size_t run = 1;
+    while (i + run < numbers.size() && numbers[i + run] == numbers[i] + run) ++run;
+    return run;
+  };
+  uint64_t runs = 0;
+  for (size_t i = 0; i < numbers.size(); i += run_at(i)) ++runs;
+  writer.Varint(runs);
+  uint64_t next = 0;
+  for (size_t i = 0; i < numbers.size();) {
+    const size_t run = run_at(i);
+    EBB_CHECK(numbers[i] >= next);
+    writer.Varint(numbers[i] - next);
+    writer.Varint(run);
+    next = numbers[i] + run;
+    i += run;
+  }
+}
+
+bool ReadRuns(ByteReader& reader, std::vector<uint64_t>& numbers) {
+  const uint64_t runs = reader.Varint();
+  if (runs > kExtentItemsMax) return false;
+  uint64_t next = 0;
+  for (uint64_t i = 0; i < runs; ++i) {
+    next += reader.Varint();
+    const uint64_t run = reader.Varint();
+    if (!reader.ok() || run == 0 || run > kExtentItemsMax) return false;
+    for (uint64_t n = 0; n < run; ++n) numbers.push_back(next + n);
+    next += run;
+  }
+  return reader.ok();
+}
+
+}  // namespace
+
+std::string EncodeSegment(SegmentId id, const SegmentRecord& record) {
+  ByteWriter writer;
+  WriteSegment(writer, record);
   return Seal(SegmentKey(id), writer.Take());
 }
 
@@ -278,17 +354,11 @@ absl::StatusOr<SegmentRecord> DecodeSegment(SegmentId id, std::string_view value
   const absl::StatusOr<std::string_view> body = Unseal(SegmentKey(id), value, SegmentName(id));
   if (!body.ok()) return body.status();
   ByteReader reader(*body);
-  SegmentRecord record;
-  const auto state = reader.Fixed<uint8_t>();
-  record.sequence = reader.Fixed<uint64_t>();
-  record.written_bytes = reader.Fixed<uint32_t>();
-  record.live_bytes = reader.Fixed<uint32_t>();
-  record.expected_bytes = reader.Fixed<uint32_t>();
-  if (!reader.Done() || state == 0 || state > static_cast<uint8_t>(SegmentState::kSealed) ||
-      record.live_bytes > record.written_bytes || record.expected_bytes > record.live_bytes) {
+  bool valid = true;
+  const SegmentRecord record = ReadSegment(reader, valid);
+  if (!reader.Done() || !valid || record.state == SegmentState::kFree) {
     return Malformed(SegmentName(id));
   }
-  record.state = static_cast<SegmentState>(state);
   return record;
 }
 
@@ -298,48 +368,97 @@ std::string ExtentKey(SegmentId id, uint32_t offset_in_segment) {
   return key;
 }
 
-std::string EncodeExtentUnits(SegmentId id, uint32_t offset_in_segment,
-                              const std::vector<uint64_t>& units) {
-  // Runs of consecutive numbers, as (gap to the previous run, length): a fresh extent is one run.
+std::string EncodeExtent(SegmentId id, uint32_t offset_in_segment, const ExtentContent& content) {
   ByteWriter writer;
-  uint64_t next = 0;
-  for (size_t i = 0; i < units.size();) {
-    size_t run = 1;
-    while (i + run < units.size() && units[i + run] == units[i] + run) ++run;
-    EBB_CHECK(units[i] >= next);
-    writer.Varint(units[i] - next);
-    writer.Varint(run);
-    next = units[i] + run;
-    i += run;
-  }
+  WriteRuns(writer, content.units);
+  WriteRuns(writer, content.blocks);
   return Seal(ExtentKey(id, offset_in_segment), writer.Take());
 }
 
-absl::Status DecodeExtentUnits(std::string_view key, std::string_view value,
-                               std::vector<uint64_t>& units) {
+absl::Status DecodeExtent(std::string_view key, std::string_view value, ExtentContent& content) {
   const absl::StatusOr<std::string_view> body = Unseal(key, value, "an extent");
   if (!body.ok()) return body.status();
   ByteReader reader(*body);
-  uint64_t next = 0;
-  while (reader.ok() && !reader.Done()) {
-    next += reader.Varint();
-    const uint64_t run = reader.Varint();
-    if (!reader.ok() || run > kExtentBytesMax / kStoredGrain) return Malformed("an extent");
-    for (uint64_t i = 0; i < run; ++i) units.push_back(next + i);
-    next += run;
+  if (!ReadRuns(reader, content.units) || !ReadRuns(reader, content.blocks) || !reader.Done()) {
+    return Malformed("an extent");
   }
-  return reader.Done() ? absl::OkStatus() : Malformed("an extent");
+  return absl::OkStatus();
 }
 
-absl::StatusOr<SegmentId> ParseSegmentKey(std::string_view key, bool& is_extent,
-                                          uint32_t& offset_in_segment) {
-  is_extent = key.size() == 9;
-  if (key.size() != 5 && !is_extent) {
+absl::StatusOr<SegmentId> ParseSegmentKey(std::string_view key) {
+  if (key.size() != 5) {
     return absl::DataLossError(
         absl::StrCat("metadata: table segments has a key of ", key.size(), " bytes"));
   }
-  offset_in_segment = is_extent ? ReadBigEndian<uint32_t>(key.substr(5)) : 0;
   return SegmentId{static_cast<uint8_t>(key[0]), ReadBigEndian<uint32_t>(key.substr(1, 4))};
+}
+
+absl::StatusOr<SegmentId> ParseExtentKey(std::string_view key) {
+  if (key.size() != 9) {
+    return absl::DataLossError(
+        absl::StrCat("metadata: table extents has a key of ", key.size(), " bytes"));
+  }
+  return ParseSegmentKey(key.substr(0, 5));
+}
+
+std::string JournalKey(uint64_t sequence) {
+  std::string key;
+  AppendBigEndian(key, sequence);
+  return key;
+}
+
+std::string EncodeJournal(uint64_t sequence, std::span<const MapChange> blocks,
+                          std::span<const SegmentChange> segments) {
+  ByteWriter writer;
+  writer.Reserve(blocks.size() * (sizeof(MapEntry) + 2) +
+                 segments.size() * (sizeof(uint8_t) + sizeof(uint32_t) + kSegmentBytes) + 32);
+  writer.Varint(blocks.size());
+  uint64_t next = 0;
+  for (const MapChange& change : blocks) {
+    EBB_CHECK(change.block >= next);
+    writer.Varint(change.block - next);
+    writer.Fixed(change.entry.place());
+    writer.Fixed(change.entry.crc32c());
+    next = change.block + 1;
+  }
+  writer.Varint(segments.size());
+  for (const SegmentChange& change : segments) {
+    writer.Fixed(change.id.device);
+    writer.Fixed(change.id.segment);
+    WriteSegment(writer, change.record);
+  }
+  return Seal(JournalKey(sequence), writer.Take());
+}
+
+absl::StatusOr<JournalRecord> DecodeJournal(uint64_t sequence, std::string_view value) {
+  const std::string what = absl::StrCat("commit ", sequence, " in the journal");
+  const absl::StatusOr<std::string_view> body = Unseal(JournalKey(sequence), value, what);
+  if (!body.ok()) return body.status();
+  ByteReader reader(*body);
+  JournalRecord record;
+  bool valid = true;
+  uint64_t next = 0;
+  const uint64_t blocks = reader.Varint();
+  // Each takes more than a byte, so that no count asks for more memory than the record's size.
+  valid = blocks <= reader.left();
+  for (uint64_t i = 0; i < blocks && valid && reader.ok(); ++i) {
+    const uint64_t block = next + reader.Varint();
+    const auto place = reader.Fixed<uint64_t>();
+    record.blocks.push_back({block, MapEntry::FromStored(place, reader.Fixed<uint32_t>(), valid)});
+    valid = valid && block >= next;
+    next = block + 1;
+  }
+  const uint64_t segments = valid ? reader.Varint() : 0;
+  valid = valid && segments <= reader.left();
+  for (uint64_t i = 0; i < segments && valid && reader.ok(); ++i) {
+    SegmentChange change;
+    change.id.device = reader.Fixed<uint8_t>();
+    change.id.segment = reader.Fixed<uint32_t>();
+    change.record = ReadSegment(reader, valid);
+    record.segments.push_back(change);
+  }
+  if (!reader.Done() || !valid) return Malformed(what);
+  return record;
 }
 
 std::string EncodeFormat(const FormatRecord& record) {
@@ -357,9 +476,9 @@ absl::StatusOr<FormatRecord> DecodeFormat(std::string_view value) {
   if (!body.ok()) return body.status();
   ByteReader reader(*body);
   if (const auto version = reader.Fixed<uint32_t>(); version != kFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("metadata: capacity format ", version,
-                                                      " is not the one this version reads (",
-                                                      kFormatVersion, ")"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "metadata: the node's capacity tier has format ", version, "; this version reads format ",
+        kFormatVersion, " only: open the node with the version that made it, or make it anew"));
   }
   FormatRecord record;
   const std::string_view uuid = reader.Bytes(record.node_uuid.size());
@@ -376,8 +495,9 @@ absl::StatusOr<FormatRecord> DecodeFormat(std::string_view value) {
 
 std::string EncodeTotals(const TotalsRecord& record) {
   ByteWriter writer;
-  for (const uint64_t number : {record.next_unit, record.next_sequence, record.mapped_blocks,
-                                record.unique_blocks, record.stored_bytes}) {
+  for (const uint64_t number :
+       {record.next_unit, record.next_sequence, record.mapped_blocks, record.unique_blocks,
+        record.stored_bytes, record.journal_first, record.journal_next}) {
     writer.Fixed(number);
   }
   return Seal(kTotalsKey, writer.Take());
@@ -388,11 +508,13 @@ absl::StatusOr<TotalsRecord> DecodeTotals(std::string_view value) {
   if (!body.ok()) return body.status();
   ByteReader reader(*body);
   TotalsRecord record;
-  for (uint64_t* number : {&record.next_unit, &record.next_sequence, &record.mapped_blocks,
-                           &record.unique_blocks, &record.stored_bytes}) {
+  for (uint64_t* number :
+       {&record.next_unit, &record.next_sequence, &record.mapped_blocks, &record.unique_blocks,
+        &record.stored_bytes, &record.journal_first, &record.journal_next}) {
     *number = reader.Fixed<uint64_t>();
   }
-  if (!reader.Done() || record.next_unit == 0 || record.next_unit > kUnitLimit) {
+  if (!reader.Done() || record.next_unit == 0 || record.next_unit > kUnitLimit ||
+      record.journal_first == 0 || record.journal_first > record.journal_next) {
     return Malformed("the totals");
   }
   return record;

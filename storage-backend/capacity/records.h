@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,29 +17,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage-backend/capacity/layout.h"
+#include "storage-backend/capacity/map_entry.h"
 #include "storage-backend/knobs/knobs.h"
 #include "storage-backend/reduce/fingerprint.h"
 
 namespace ebb::storage {
 
-// One stored block: position `index` in unit `unit`. Unit numbers start at 1 and are never reused.
-struct BlockRef {
-  uint64_t unit = 0;
-  uint8_t index = 0;
-  friend bool operator==(const BlockRef&, const BlockRef&) = default;
-};
+// Table kMap: where the blocks of the volume are stored, kPageBlocks of them a page. A page without
+// a mapped block has no record.
+inline constexpr uint64_t kPageBlocks = 128;
+using MapPage = std::array<MapEntry, kPageBlocks>;
 
-// Table kMap: where a block of the volume is stored, and the checksum of its bytes.
-struct MapEntry {
-  BlockRef ref;
-  uint32_t crc32c = 0;
-  friend bool operator==(const MapEntry&, const MapEntry&) = default;
-};
-
-std::string MapKey(uint64_t block);
-uint64_t ParseMapKey(std::string_view key);  // of 8 bytes
-std::string EncodeMapEntry(uint64_t block, const MapEntry& entry);
-absl::StatusOr<MapEntry> DecodeMapEntry(uint64_t block, std::string_view value);
+std::string PageKey(uint64_t page);
+uint64_t ParsePageKey(std::string_view key);  // of 8 bytes
+// Empty when nothing is mapped: then the record is to be deleted.
+std::string EncodePage(uint64_t page, const MapPage& entries);
+absl::StatusOr<MapPage> DecodePage(uint64_t page, std::string_view value);
 
 // Table kUnits: blocks stored together, raw or as one compressed piece.
 struct UnitRecord {
@@ -131,16 +125,35 @@ std::string SegmentKey(SegmentId id);
 std::string EncodeSegment(SegmentId id, const SegmentRecord& record);
 absl::StatusOr<SegmentRecord> DecodeSegment(SegmentId id, std::string_view value);
 
-// Table kSegments too: the units that an extent was written with, ascending.
+// Table kExtents: what an extent was written with: units, and volume blocks of direct entries. Both
+// ascending; much of it may be dead or elsewhere by now.
+struct ExtentContent {
+  std::vector<uint64_t> units;
+  std::vector<uint64_t> blocks;
+  friend bool operator==(const ExtentContent&, const ExtentContent&) = default;
+};
 std::string ExtentKey(SegmentId id, uint32_t offset_in_segment);
-std::string EncodeExtentUnits(SegmentId id, uint32_t offset_in_segment,
-                              const std::vector<uint64_t>& units);
-// Adds the units to `units`.
-absl::Status DecodeExtentUnits(std::string_view key, std::string_view value,
-                               std::vector<uint64_t>& units);
-// Either kind of key: `is_extent` tells which; the extent's offset goes to `offset_in_segment`.
-absl::StatusOr<SegmentId> ParseSegmentKey(std::string_view key, bool& is_extent,
-                                          uint32_t& offset_in_segment);
+std::string EncodeExtent(SegmentId id, uint32_t offset_in_segment, const ExtentContent& content);
+// Adds to `content`.
+absl::Status DecodeExtent(std::string_view key, std::string_view value, ExtentContent& content);
+absl::StatusOr<SegmentId> ParseSegmentKey(std::string_view key);
+absl::StatusOr<SegmentId> ParseExtentKey(std::string_view key);
+
+// Table kJournal: the map changes and the segments' new records of one commit. The pages and
+// records themselves are written later; until then the journal is what counts (docs/formats.md).
+struct SegmentChange {
+  SegmentId id;
+  SegmentRecord record;  // kFree: it has none any more
+  friend bool operator==(const SegmentChange&, const SegmentChange&) = default;
+};
+struct JournalRecord {
+  std::vector<MapChange> blocks;  // ascending
+  std::vector<SegmentChange> segments;
+};
+std::string JournalKey(uint64_t sequence);
+std::string EncodeJournal(uint64_t sequence, std::span<const MapChange> blocks,
+                          std::span<const SegmentChange> segments);
+absl::StatusOr<JournalRecord> DecodeJournal(uint64_t sequence, std::string_view value);
 
 // Table kNode: what the devices must look like, and the tier's totals.
 inline constexpr std::string_view kFormatKey = "capacity/format";
@@ -160,7 +173,10 @@ struct TotalsRecord {
   uint64_t next_sequence = 1;
   uint64_t mapped_blocks = 0;
   uint64_t unique_blocks = 0;
-  uint64_t stored_bytes = 0;  // sum of UnitRecord::LiveDataBytes
+  uint64_t stored_bytes = 0;  // sum of UnitRecord::LiveDataBytes, 4096 for a direct entry
+  // The journal's records that count: [journal_first, journal_next).
+  uint64_t journal_first = 1;
+  uint64_t journal_next = 1;
   friend bool operator==(const TotalsRecord&, const TotalsRecord&) = default;
 };
 std::string EncodeTotals(const TotalsRecord& record);

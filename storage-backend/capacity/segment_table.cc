@@ -25,12 +25,17 @@ SegmentTable::SegmentTable(const CapacityLayout& layout, const std::vector<uint6
   free_segments_ = total_segments_;
 }
 
-absl::Status SegmentTable::Load(SegmentId id, const SegmentRecord& record) {
+absl::Status SegmentTable::Load(SegmentId id, const SegmentRecord& record, uint64_t dirty_since) {
   if (id.device >= devices_.size() || id.segment >= devices_[id.device].segments.size() ||
       record.written_bytes > layout_.segment_bytes) {
     return absl::DataLossError(absl::StrCat("metadata: segment ", id.segment, " of device ",
                                             static_cast<int>(id.device), " does not exist"));
   }
+  if (dirty_since != 0) {
+    At(id).dirty_since = dirty_since;
+    dirty_.push_back(id);
+  }
+  if (record.state == SegmentState::kFree) return absl::OkStatus();
   for (const Stream stream : {Stream::kStore, Stream::kCompaction}) {
     if (record.state != OpenStateOf(stream)) continue;
     std::optional<uint32_t>& open = devices_[id.device].open[static_cast<size_t>(stream)];
@@ -54,7 +59,10 @@ SegmentTable::Segment& SegmentTable::Edit(SegmentId id) {
     for (size_t i = 0; i < devices_.size(); ++i) undo_open_[i] = devices_[i].open;
   }
   Segment& segment = At(id);
-  undo_.try_emplace(id, segment);
+  if (!segment.edited) {
+    undo_.emplace_back(id, segment);
+    segment.edited = true;
+  }
   return segment;
 }
 
@@ -143,8 +151,9 @@ void SegmentTable::AddLive(SegmentId id, int64_t live_bytes, int64_t expected_by
   live_bytes_ = static_cast<uint64_t>(static_cast<int64_t>(live_bytes_) + live_bytes);
 }
 
-std::vector<SegmentId> SegmentTable::Finish(MetadataBatch& batch) {
+std::vector<SegmentId> SegmentTable::Finish(std::vector<SegmentChange>& changes) {
   std::vector<SegmentId> freed;
+  changes.reserve(undo_.size());
   for (auto& [id, before] : undo_) {
     Segment& segment = At(id);
     if (segment.record.state == SegmentState::kSealed && segment.record.live_bytes == 0) {
@@ -152,15 +161,48 @@ std::vector<SegmentId> SegmentTable::Finish(MetadataBatch& batch) {
       segment.record = SegmentRecord();
       segment.released = false;
       freed.push_back(id);
-      batch.Delete(Table::kSegments, SegmentKey(id));
-    } else if (segment.record != before.record) {
-      batch.Put(Table::kSegments, SegmentKey(id), EncodeSegment(id, segment.record));
     }
+    if (segment.record != before.record) changes.push_back({id, segment.record});
   }
+  std::sort(freed.begin(), freed.end());
   return freed;
 }
 
-void SegmentTable::Commit() { undo_.clear(); }
+void SegmentTable::Commit(uint64_t sequence) {
+  for (const auto& [id, before] : undo_) {
+    Segment& segment = At(id);
+    segment.edited = false;
+    if (segment.record == before.record || segment.dirty_since != 0) continue;
+    segment.dirty_since = sequence;
+    dirty_.push_back(id);
+  }
+  undo_.clear();
+}
+
+uint64_t SegmentTable::oldest_dirty() const {
+  return writing_back_ == dirty_.size() ? UINT64_MAX : At(dirty_[writing_back_]).dirty_since;
+}
+
+void SegmentTable::WriteBack(uint64_t sequence, MetadataBatch& batch) {
+  EBB_CHECK(writing_back_ == 0);
+  for (const SegmentId id : dirty_) {
+    if (At(id).dirty_since >= sequence) break;
+    const SegmentRecord& record = At(id).record;
+    if (record.state == SegmentState::kFree) {
+      batch.Delete(Table::kSegments, SegmentKey(id));
+    } else {
+      batch.Put(Table::kSegments, SegmentKey(id), EncodeSegment(id, record));
+    }
+    ++writing_back_;
+  }
+}
+
+void SegmentTable::WrittenBack() {
+  for (; writing_back_ > 0; --writing_back_) {
+    At(dirty_.front()).dirty_since = 0;
+    dirty_.pop_front();
+  }
+}
 
 void SegmentTable::Rollback() {
   if (undo_.empty()) return;
@@ -184,16 +226,16 @@ void SegmentTable::Rollback() {
   undo_.clear();
 }
 
+bool SegmentTable::IsWritten(uint8_t device, uint64_t offset, uint64_t bytes) const {
+  if (device >= devices_.size() || offset < kSegmentAreaStart) return false;
+  const SegmentId id = SegmentAt(device, offset);
+  return id.segment < devices_[device].segments.size() &&
+         At(id).record.state != SegmentState::kFree &&
+         offset + bytes <= layout_.SegmentOffset(id.segment) + At(id).record.written_bytes;
+}
+
 absl::Status SegmentTable::CheckPlace(uint64_t unit, const UnitRecord& record) const {
-  const uint64_t end = record.offset + record.PaddedBytes();
-  if (record.device < devices_.size() && record.offset >= kSegmentAreaStart) {
-    const SegmentId id = SegmentAt(record.device, record.offset);
-    if (id.segment < devices_[id.device].segments.size() &&
-        At(id).record.state != SegmentState::kFree &&
-        end <= layout_.SegmentOffset(id.segment) + At(id).record.written_bytes) {
-      return absl::OkStatus();
-    }
-  }
+  if (IsWritten(record.device, record.offset, record.PaddedBytes())) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("metadata: unit ", unit, " is said to be at offset ", record.offset,
                    " of device ", static_cast<int>(record.device), ", where no segment in use is"));

@@ -1,14 +1,16 @@
 // SegmentTable knows every segment: free, open, sealed or freed but still in readers' hands.
 //
 // Changes belong to a change set: they are visible at once to its maker, and end with Commit (they
-// are in the metadata now) or Rollback (nothing happened). One thread, except where noted.
+// are in the journal now) or Rollback (nothing happened). Records are written back later, in the
+// order in which they became dirty, as pages of the map are (block_map.h). One thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "storage-backend/capacity/layout.h"
@@ -33,8 +35,9 @@ class SegmentTable {
  public:
   SegmentTable(const CapacityLayout& layout, const std::vector<uint64_t>& device_bytes);
 
-  // At open: what the metadata says.
-  absl::Status Load(SegmentId id, const SegmentRecord& record);
+  // At open: the record in the metadata, or the newer one in the journal since its record
+  // `dirty_since` (0: none).
+  absl::Status Load(SegmentId id, const SegmentRecord& record, uint64_t dirty_since = 0);
   // Places for extents, each at least `bytes_min` long (header included), on the devices in turn,
   // weighted by their free space. nullopt when there is no room left for `stream`.
   std::optional<ExtentPlace> NextExtent(Stream stream, uint64_t bytes_min, uint64_t* next_sequence);
@@ -42,11 +45,19 @@ class SegmentTable {
   void Use(const ExtentPlace& place, uint64_t bytes);
   // So many more (or fewer) bytes of the segment are live, and expected to remain after a move.
   void AddLive(SegmentId id, int64_t live_bytes, int64_t expected_bytes);
-  // Sealed segments without a live byte become free, to be reused after Release: adds their records
-  // and those of all changed segments to `batch` and returns the freed ones.
-  std::vector<SegmentId> Finish(MetadataBatch& batch);
-  void Commit();
+  // Sealed segments without a live byte become free, to be reused after Release: returns them, and
+  // adds the new records of all changed segments to `changes`.
+  std::vector<SegmentId> Finish(std::vector<SegmentChange>& changes);
+  // The changes are durable in the journal's record `sequence`.
+  void Commit(uint64_t sequence);
   void Rollback();
+
+  // The oldest record of the journal that some segment depends on, not counting those that
+  // WriteBack has added to a batch; UINT64_MAX: none.
+  uint64_t oldest_dirty() const;
+  // Adds the records that are dirty since a record of the journal below `sequence` to `batch`.
+  void WriteBack(uint64_t sequence, MetadataBatch& batch);
+  void WrittenBack();
 
   // Freed and committed segments wait for readers to leave; then they may be written again.
   void Release(SegmentId id);
@@ -55,7 +66,9 @@ class SegmentTable {
   SegmentId SegmentAt(uint8_t device, uint64_t offset) const {
     return {device, layout_.SegmentOf(offset)};
   }
-  // DataLoss when the record's place lies outside the written part of a segment in use.
+  // Whether the place lies in the written part of a segment in use.
+  bool IsWritten(uint8_t device, uint64_t offset, uint64_t bytes) const;
+  // DataLoss when the record's place does not.
   absl::Status CheckPlace(uint64_t unit, const UnitRecord& record) const;
   const SegmentRecord& Get(SegmentId id) const { return At(id).record; }
   void MarkDamaged(SegmentId id) { damaged_.insert(id); }
@@ -85,7 +98,9 @@ class SegmentTable {
   struct Segment {
     SegmentRecord record;
     bool released = true;  // of a free one: may be written again
+    bool edited = false;   // in this change set
     uint32_t unreleased_bytes = 0;
+    uint64_t dirty_since = 0;  // record of the journal; 0: the metadata has this record
   };
   struct DeviceSegments {
     std::vector<Segment> segments;
@@ -106,8 +121,10 @@ class SegmentTable {
 
   const CapacityLayout layout_;
   std::vector<DeviceSegments> devices_;
-  std::map<SegmentId, Segment> undo_;  // state before the change set
+  std::vector<std::pair<SegmentId, Segment>> undo_;  // state before the change set
   std::vector<std::array<std::optional<uint32_t>, 2>> undo_open_;
+  std::deque<SegmentId> dirty_;  // by dirty_since
+  size_t writing_back_ = 0;      // at the front of dirty_
   std::set<SegmentId> damaged_;
   uint64_t total_segments_ = 0;
   uint64_t free_segments_ = 0;

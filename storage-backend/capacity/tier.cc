@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr size_t kCapacityDevicesMax = 7;
 constexpr uint64_t kCachedUnitsMax = 32 << 10;
 constexpr uint64_t kTypicalUnitBytes = 32 << 10;
-constexpr uint64_t kRemoveBlocksPerCommit = 8192;
+constexpr size_t kRemovePagesPerCommit = 64;
 constexpr std::chrono::microseconds kReaderPoll{100};
 
 // Small devices do not fill the largest cache.
@@ -78,6 +79,12 @@ absl::StatusOr<FormatRecord> Format(const std::vector<Device*>& devices, Metadat
 absl::StatusOr<std::unique_ptr<CapacityTier>> CapacityTier::Open(std::vector<Device*> devices,
                                                                  MetadataStore* metadata,
                                                                  const Uuid& node_uuid) {
+  return OpenTuned(std::move(devices), metadata, node_uuid, CapacityTuning());
+}
+
+absl::StatusOr<std::unique_ptr<CapacityTier>> CapacityTier::OpenTuned(
+    std::vector<Device*> devices, MetadataStore* metadata, const Uuid& node_uuid,
+    const CapacityTuning& tuning) {
   if (devices.empty() || devices.size() > kCapacityDevicesMax) {
     return absl::InvalidArgumentError(absl::StrCat("capacity: ", devices.size(), " devices; 1 to ",
                                                    kCapacityDevicesMax, " are possible"));
@@ -96,19 +103,23 @@ absl::StatusOr<std::unique_ptr<CapacityTier>> CapacityTier::Open(std::vector<Dev
     }
     EBB_ASSIGN_OR_RETURN(totals, DecodeTotals(*totals_value));
   }
-  auto tier = std::make_unique<Tier>(std::move(devices), metadata, std::move(format), totals);
+  auto tier =
+      std::make_unique<Tier>(std::move(devices), metadata, std::move(format), totals, tuning);
   EBB_RETURN_IF_ERROR(tier->Load());
   return std::unique_ptr<CapacityTier>(std::move(tier));
 }
 
 Tier::Tier(std::vector<Device*> devices, MetadataStore* metadata, FormatRecord format,
-           TotalsRecord totals)
+           TotalsRecord totals, const CapacityTuning& tuning)
     : devices_(std::move(devices)),
       metadata_(metadata),
       format_(std::move(format)),
       layout_{format_.segment_bytes},
+      tuning_(tuning),
+      map_(*metadata, tuning.map_cache_bytes),
       cache_(CachedUnits(format_)),
       totals_(totals),
+      journal_(totals.journal_first, totals.journal_next),
       segments_(layout_, format_.device_bytes),
       writer_(devices_, layout_.ExtentBytesMax()),
       raw_unit_(kUnitBlocksMax * kCapacityBlockBytes),
@@ -116,23 +127,62 @@ Tier::Tier(std::vector<Device*> devices, MetadataStore* metadata, FormatRecord f
 
 absl::Status Tier::Load() {
   std::lock_guard lock(change_mutex_);
-  absl::Status loaded;
-  EBB_RETURN_IF_ERROR(
-      metadata_->Scan(Table::kSegments, "", "", [&](std::string_view key, std::string_view value) {
-        bool is_extent = false;
-        uint32_t offset = 0;
-        const absl::StatusOr<SegmentId> id = ParseSegmentKey(key, is_extent, offset);
-        if (!id.ok()) {
-          loaded = id.status();
-        } else if (!is_extent) {
-          const absl::StatusOr<SegmentRecord> record = DecodeSegment(*id, value);
-          loaded = record.ok() ? segments_.Load(*id, *record) : record.status();
-        }
-        return loaded.ok();
-      }));
-  EBB_RETURN_IF_ERROR(loaded);
+  EBB_RETURN_IF_ERROR(LoadSegments());
   DiscardLeftovers();
   PublishUsage();
+  return absl::OkStatus();
+}
+
+absl::Status Tier::LoadSegments() {
+  struct Newest {
+    SegmentRecord record;
+    uint64_t dirty_since = 0;
+  };
+  std::map<SegmentId, Newest> newest;
+  absl::Status decoded;
+  EBB_RETURN_IF_ERROR(
+      metadata_->Scan(Table::kSegments, "", "", [&](std::string_view key, std::string_view value) {
+        const absl::StatusOr<SegmentId> id = ParseSegmentKey(key);
+        if (!id.ok()) {
+          decoded = id.status();
+          return false;
+        }
+        const absl::StatusOr<SegmentRecord> record = DecodeSegment(*id, value);
+        decoded = record.status();
+        if (record.ok()) newest[*id].record = *record;
+        return record.ok();
+      }));
+  EBB_RETURN_IF_ERROR(decoded);
+  // In the order in which they became dirty, as the table wants them.
+  std::vector<SegmentId> dirty;
+  EBB_RETURN_IF_ERROR(
+      journal_.Replay(*metadata_, [&](uint64_t sequence, const JournalRecord& record) {
+        for (const SegmentChange& change : record.segments) {
+          Newest& segment = newest[change.id];
+          segment.record = change.record;
+          if (segment.dirty_since == 0) {
+            segment.dirty_since = sequence;
+            dirty.push_back(change.id);
+          }
+        }
+        return ReplayMap(record.blocks, sequence);
+      }));
+  for (const SegmentId id : dirty) {
+    EBB_RETURN_IF_ERROR(segments_.Load(id, newest[id].record, newest[id].dirty_since));
+  }
+  for (const auto& [id, segment] : newest) {
+    if (segment.dirty_since == 0) EBB_RETURN_IF_ERROR(segments_.Load(id, segment.record));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tier::ReplayMap(std::span<const MapChange> changes, uint64_t sequence) {
+  std::vector<uint64_t> blocks;
+  blocks.reserve(changes.size());
+  for (const MapChange& change : changes) blocks.push_back(change.block);
+  std::vector<MapEntry> entries(blocks.size());
+  EBB_RETURN_IF_ERROR(map_.Hold(blocks, entries));
+  map_.Apply(changes, sequence);
   return absl::OkStatus();
 }
 
@@ -167,6 +217,26 @@ std::string Tier::Place(uint8_t device, uint64_t offset) const {
                       ") at offset ", offset);
 }
 
+uint64_t Tier::AddToJournal(MapTransaction& transaction, MetadataBatch& batch, uint64_t& first) {
+  const uint64_t sequence = journal_.next();
+  std::string record =
+      EncodeJournal(sequence, transaction.changes(), transaction.segment_changes());
+  const uint64_t bytes = record.size();
+  batch.PutMoved(Table::kJournal, JournalKey(sequence), std::move(record));
+  // Pages are written as they were before this change, segments as they are after it: with the
+  // record that follows both come out right.
+  const uint64_t below = journal_.WriteBackBelow(bytes, tuning_.journal_bytes_max);
+  map_.WriteBack(below, tuning_.map_cache_bytes / 2, batch);
+  segments_.WriteBack(below, batch);
+  first = std::min({map_.oldest_dirty(), segments_.oldest_dirty(), sequence});
+  journal_.DeleteBelow(first, batch);
+  TotalsRecord& totals = transaction.totals();
+  totals.journal_first = first;
+  totals.journal_next = sequence + 1;
+  batch.Put(Table::kNode, kTotalsKey, EncodeTotals(totals));
+  return bytes;
+}
+
 absl::Status Tier::CommitChanges(MapTransaction& transaction) {
   MetadataBatch batch;
   absl::StatusOr<std::vector<SegmentId>> freed = transaction.Prepare(batch);
@@ -174,7 +244,24 @@ absl::Status Tier::CommitChanges(MapTransaction& transaction) {
     segments_.Rollback();
     return freed.status();
   }
-  if (absl::Status status = metadata_->Commit(batch, /*durable=*/true); !status.ok()) {
+  const uint64_t sequence = journal_.next();
+  uint64_t journal_first = 0;
+  const uint64_t journal_bytes = AddToJournal(transaction, batch, journal_first);
+  ++change_count_;
+  absl::Status status = metadata_->Commit(batch, /*durable=*/true);
+  if (status.ok()) {
+    segments_.WrittenBack();
+    segments_.Commit(sequence);
+    journal_.Committed(journal_first, journal_bytes);
+    totals_ = transaction.totals();
+    cache_.NewVersion();
+    transaction.ForEachChangedUnit(
+        [&](uint64_t unit, const UnitRecord* record) { cache_.Update(unit, record); });
+    map_.WrittenBack();
+    map_.Apply(transaction.changes(), sequence);
+  }
+  ++change_count_;
+  if (!status.ok()) {
     segments_.Rollback();
     broken_ = absl::Status(
         status.code(),
@@ -184,11 +271,6 @@ absl::Status Tier::CommitChanges(MapTransaction& transaction) {
             std::string(status.message())));
     return broken_;
   }
-  segments_.Commit();
-  totals_ = transaction.totals();
-  cache_.NewVersion();
-  transaction.ForEachChangedUnit(
-      [&](uint64_t unit, const UnitRecord* record) { cache_.Update(unit, record); });
   const uint64_t tag = pins_.epoch();
   for (const SegmentId id : *freed) freed_.emplace_back(id, tag);
   ReleaseFreed(/*wait=*/false);
@@ -255,25 +337,37 @@ CapacityUsage Tier::Usage() {
 absl::Status Tier::Remove(uint64_t first_block, uint64_t count) {
   std::lock_guard lock(change_mutex_);
   EBB_RETURN_IF_ERROR(CheckWritable());
+  if (count == 0) return absl::OkStatus();
   const uint64_t end = first_block + count < first_block ? UINT64_MAX : first_block + count;
-  for (uint64_t next = first_block; next < end;) {
-    std::vector<uint64_t> blocks;
-    EBB_RETURN_IF_ERROR(metadata_->Scan(Table::kMap, MapKey(next), MapKey(end),
-                                        [&](std::string_view key, std::string_view) {
-                                          blocks.push_back(ParseMapKey(key));
-                                          return blocks.size() < kRemoveBlocksPerCommit;
-                                        }));
-    if (blocks.empty()) break;
-    MapTransaction transaction(*metadata_, cache_, segments_, totals_);
-    EBB_ASSIGN_OR_RETURN(const auto entries, transaction.LoadBlocks(blocks));
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      if (!entries[i].has_value()) continue;
-      EBB_RETURN_IF_ERROR(transaction.Unpoint(blocks[i], *entries[i]));
-    }
-    EBB_RETURN_IF_ERROR(CommitChanges(transaction));
-    next = blocks.back() + 1;
+  const uint64_t end_page = (end - 1) / kPageBlocks + 1;
+  for (uint64_t next = first_block / kPageBlocks; next < end_page;) {
+    EBB_ASSIGN_OR_RETURN(const std::vector<uint64_t> pages,
+                         map_.PagesFrom(next, end_page, kRemovePagesPerCommit));
+    if (pages.empty()) break;
+    EBB_RETURN_IF_ERROR(RemoveFromPages(pages, first_block, end));
+    next = pages.back() + 1;
   }
   return absl::OkStatus();
+}
+
+absl::Status Tier::RemoveFromPages(std::span<const uint64_t> pages, uint64_t first, uint64_t end) {
+  std::vector<uint64_t> blocks;
+  for (const uint64_t page : pages) {
+    const uint64_t page_end = std::min(page * kPageBlocks + kPageBlocks, end);
+    for (uint64_t block = std::max(page * kPageBlocks, first); block < page_end; ++block) {
+      blocks.push_back(block);
+    }
+  }
+  MapTransaction transaction(*metadata_, map_, cache_, segments_, totals_);
+  EBB_ASSIGN_OR_RETURN(const std::vector<MapEntry> entries, transaction.LoadBlocks(blocks));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    absl::Status status = transaction.Point(blocks[i], entries[i], MapEntry());
+    if (!status.ok()) {
+      segments_.Rollback();
+      return status;
+    }
+  }
+  return transaction.changes().empty() ? absl::OkStatus() : CommitChanges(transaction);
 }
 
 }  // namespace ebb::storage

@@ -5,8 +5,8 @@
 // before the commit is invisible; everything after it only tidies up. A commit that fails leaves
 // the outcome unknown, so the tier then refuses all further changes until it is opened again.
 //
-// Readers and the writer meet in three places: the metadata store (whole batches), UnitCache
-// (versions) and ReadPins (segments are not reused under a reader).
+// Readers and the writer meet in four places: the metadata store (whole batches), BlockMap and
+// UnitCache (versions) and ReadPins (segments are not reused under a reader).
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include "storage-backend/capacity/block_map.h"
 #include "storage-backend/capacity/capacity_tier.h"
 #include "storage-backend/capacity/extent_writer.h"
 #include "storage-backend/capacity/layout.h"
+#include "storage-backend/capacity/map_journal.h"
 #include "storage-backend/capacity/map_transaction.h"
 #include "storage-backend/capacity/read_pins.h"
 #include "storage-backend/capacity/records.h"
@@ -38,7 +40,7 @@ class Tier final : public CapacityTier {
  public:
   // `format` and `totals` are what the metadata says; segments are loaded by Load.
   Tier(std::vector<Device*> devices, MetadataStore* metadata, FormatRecord format,
-       TotalsRecord totals);
+       TotalsRecord totals, const CapacityTuning& tuning);
   // tier.cc
   absl::Status Load();
   absl::Status Remove(uint64_t first_block, uint64_t count) override;
@@ -56,14 +58,22 @@ class Tier final : public CapacityTier {
   absl::StatusOr<std::vector<std::string>> Check() override;
 
  private:
-  struct Wanted;      // a block to read, with its place in the map
-  struct StoreBatch;  // what Store carries from step to step
-  struct MovingUnit;  // a unit that compaction moves
+  struct Wanted;       // a block to read, with its place in the map
+  struct StoreBatch;   // what Store carries from step to step
+  struct MovingUnit;   // a unit that compaction moves
+  struct MovingBlock;  // a direct block that it moves
+  struct Moving;       // all that one step moves
 
   absl::Status CheckWritable() const;
   std::string Place(uint8_t device, uint64_t offset) const;
   // Commits what `transaction` gathered; afterwards freed segments wait for readers.
   absl::Status CommitChanges(MapTransaction& transaction);
+  // Adds the journal's record to `batch`, and what is written back so that the journal stays short.
+  // Returns the record's bytes; `first` becomes the oldest record that is kept.
+  uint64_t AddToJournal(MapTransaction& transaction, MetadataBatch& batch, uint64_t& first);
+  absl::Status LoadSegments();
+  absl::Status ReplayMap(std::span<const MapChange> changes, uint64_t sequence);
+  absl::Status RemoveFromPages(std::span<const uint64_t> pages, uint64_t first, uint64_t end);
   // Gives freed segments back that no reader can be on its way to; waits for readers when `wait`.
   void ReleaseFreed(bool wait);
   void PublishUsage();
@@ -76,35 +86,55 @@ class Tier final : public CapacityTier {
   absl::Status PackUniques(StoreBatch& batch);
   absl::StatusOr<bool> PackCompressed(StoreBatch& batch, std::span<const size_t> unit);
   absl::Status PackRaw(StoreBatch& batch, std::span<const size_t> unit);
-  void GatherUnit(const StoreBatch& batch, std::span<const size_t> unit);
+  absl::Status PackDirect(StoreBatch& batch, std::span<const size_t> blocks);
+  absl::Status GatherUnit(const StoreBatch& batch, std::span<const size_t> unit);
 
-  absl::Status ReadPiece(uint64_t first_block, uint64_t count, std::byte* out,
+  // `entries`: memory for the map's.
+  absl::Status ReadPiece(uint64_t first_block, std::span<MapEntry> entries, std::byte* out,
                          std::span<bool> mapped);
-  absl::StatusOr<std::vector<Wanted>> Resolve(uint64_t first_block, uint64_t count);
-  absl::Status ResolveUnits(std::vector<Wanted>& wanted);
+  // Reads direct blocks that lie side by side, into `out`.
+  absl::Status ReadRun(uint64_t first_block, std::span<const MapEntry> run, std::byte* out);
+  absl::StatusOr<std::vector<Wanted>> Resolve(uint64_t first_block,
+                                              std::span<const MapEntry> entries,
+                                              uint64_t change_count);
+  absl::Status ResolveUnits(std::vector<Wanted>& wanted, uint64_t& change_count);
+  absl::Status LoadMissing(std::vector<Wanted>& wanted);
   absl::Status ReadPlaced(const std::vector<Wanted>& wanted, std::byte* out);
   absl::Status Deliver(const std::vector<Wanted>& wanted, std::span<const size_t> group,
                        std::span<const std::byte> stored, std::byte* out) const;
+  absl::Status CheckBlock(uint64_t block, uint32_t crc32c, uint8_t device, uint64_t offset,
+                          const std::byte* bytes) const;
 
   // `urgent`: any gain counts.
   absl::StatusOr<bool> CompactLocked(bool urgent);
-  absl::StatusOr<std::vector<MovingUnit>> LiveUnitsOf(SegmentId id, MapTransaction& transaction);
-  absl::Status Move(std::vector<MovingUnit>& moving, MapTransaction& transaction);
+  // Adds what lives in `id`.
+  absl::Status FindLive(SegmentId id, MapTransaction& transaction, Moving& moving);
+  absl::Status ReadMoving(Moving& moving);
+  absl::Status Move(Moving& moving, MapTransaction& transaction);
   // Verifies a unit's stored bytes and turns them into what is to be written; false: damaged.
   bool Repack(MovingUnit& moving, std::span<const std::byte> stored);
 
   struct Recount;  // what Check derives from the map
+  absl::Status ReadJournal(Recount& recount);
   absl::Status RecountMap(Recount& recount);
+  void CountEntry(uint64_t block, const MapEntry& entry, Recount& recount);
   absl::Status CheckUnits(Recount& recount);
   absl::Status CheckSegments(Recount& recount);
+  void CheckSegment(SegmentId id, const SegmentRecord& record, ExtentContent& listed,
+                    Recount& recount);
   absl::Status CheckFingerprints(Recount& recount);
 
   const std::vector<Device*> devices_;
   MetadataStore* const metadata_;
   const FormatRecord format_;
   const CapacityLayout layout_;
+  const CapacityTuning tuning_;
 
   ReadPins pins_;
+  BlockMap map_;
+  // Odd while a commit is on its way from the metadata to map_ and cache_: a reader that finds
+  // them at odds looks again.
+  std::atomic<uint64_t> change_count_{0};
   UnitCache cache_;
   std::atomic<uint64_t> free_bytes_{0};
   std::mutex usage_mutex_;
@@ -114,6 +144,7 @@ class Tier final : public CapacityTier {
   std::mutex change_mutex_;
   absl::Status broken_;  // why nothing may be changed any more
   TotalsRecord totals_;
+  MapJournal journal_;
   SegmentTable segments_;
   std::vector<std::pair<SegmentId, uint64_t>> freed_;  // with ReadPins' tag
   ExtentWriter writer_;

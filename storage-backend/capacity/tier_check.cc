@@ -1,9 +1,13 @@
 // Check: derives everything from the block map again and compares.
+//
+// The map and the segments that count are those of the metadata with the journal laid over them;
+// what is in memory must be the same.
 #include <algorithm>
-#include <array>
 #include <map>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "storage-backend/capacity/tier.h"
@@ -24,9 +28,12 @@ struct Tier::Recount {
   uint64_t more_faults = 0;
   TotalsRecord totals;
   absl::flat_hash_map<uint64_t, std::map<uint8_t, uint32_t>> references;  // unit, index: users
+  absl::flat_hash_set<std::pair<uint8_t, uint64_t>> places;               // of direct entries
   std::map<SegmentId, uint64_t> live_bytes;
   std::map<SegmentId, uint64_t> expected_bytes;
   std::map<SegmentId, std::vector<uint64_t>> units_of;      // by place
+  std::map<SegmentId, std::vector<uint64_t>> blocks_of;     // likewise, of direct entries
+  JournalRecord journal;                                    // all of it; what is later counts
   absl::flat_hash_map<std::string, BlockRef> fingerprints;  // key: block that should be found
 
   void Fault(std::string words) {
@@ -41,6 +48,7 @@ struct Tier::Recount {
 absl::StatusOr<std::vector<std::string>> Tier::Check() {
   std::lock_guard lock(change_mutex_);
   Recount recount;
+  EBB_RETURN_IF_ERROR(ReadJournal(recount));
   EBB_RETURN_IF_ERROR(RecountMap(recount));
   EBB_RETURN_IF_ERROR(CheckUnits(recount));
   EBB_RETURN_IF_ERROR(CheckSegments(recount));
@@ -58,18 +66,85 @@ absl::StatusOr<std::vector<std::string>> Tier::Check() {
   return std::move(recount.faults);
 }
 
-absl::Status Tier::RecountMap(Recount& recount) {
-  return metadata_->Scan(Table::kMap, "", "", [&](std::string_view key, std::string_view value) {
-    const uint64_t block = ParseMapKey(key);
-    const absl::StatusOr<MapEntry> entry = DecodeMapEntry(block, value);
-    if (!entry.ok()) {
-      recount.Fault(std::string(entry.status().message()));
-      return true;
+absl::Status Tier::ReadJournal(Recount& recount) {
+  for (uint64_t sequence = totals_.journal_first; sequence < totals_.journal_next; ++sequence) {
+    EBB_ASSIGN_OR_RETURN(const auto value, metadata_->Get(Table::kJournal, JournalKey(sequence)));
+    if (!value.has_value()) {
+      recount.Fault(absl::StrCat("commit ", sequence, " is missing in the journal"));
+      continue;
     }
-    ++recount.totals.mapped_blocks;
-    ++recount.references[entry->ref.unit][entry->ref.index];
-    return true;
-  });
+    const absl::StatusOr<JournalRecord> record = DecodeJournal(sequence, *value);
+    if (!record.ok()) {
+      recount.Fault(std::string(record.status().message()));
+      continue;
+    }
+    for (const MapChange& change : record->blocks) recount.journal.blocks.push_back(change);
+    for (const SegmentChange& change : record->segments) {
+      recount.journal.segments.push_back(change);
+    }
+  }
+  std::stable_sort(recount.journal.blocks.begin(), recount.journal.blocks.end(),
+                   [](const MapChange& a, const MapChange& b) { return a.block < b.block; });
+  return absl::OkStatus();
+}
+
+absl::Status Tier::RecountMap(Recount& recount) {
+  auto change = recount.journal.blocks.begin();
+  const auto end = recount.journal.blocks.end();
+  const auto count_page = [&](uint64_t page, MapPage entries) {
+    for (; change != end && change->block / kPageBlocks == page; ++change) {
+      entries[change->block % kPageBlocks] = change->entry;
+    }
+    MapPage in_memory;
+    if (absl::Status read = map_.Read(page * kPageBlocks, in_memory); !read.ok()) {
+      recount.Fault(std::string(read.message()));
+    } else if (in_memory != entries) {
+      recount.Fault(absl::StrCat("page ", page, " of the map: memory and metadata differ"));
+    }
+    for (size_t i = 0; i < kPageBlocks; ++i)
+      CountEntry(page * kPageBlocks + i, entries[i], recount);
+  };
+  // Pages that only the journal knows of come between those of the table.
+  const auto count_journal_until = [&](uint64_t page) {
+    while (change != end && change->block / kPageBlocks < page) {
+      count_page(change->block / kPageBlocks, MapPage{});
+    }
+  };
+  EBB_RETURN_IF_ERROR(
+      metadata_->Scan(Table::kMap, "", "", [&](std::string_view key, std::string_view value) {
+        const uint64_t page = ParsePageKey(key);
+        count_journal_until(page);
+        const absl::StatusOr<MapPage> entries = DecodePage(page, value);
+        if (!entries.ok()) recount.Fault(std::string(entries.status().message()));
+        count_page(page, entries.ok() ? *entries : MapPage{});
+        return true;
+      }));
+  count_journal_until(UINT64_MAX);
+  return absl::OkStatus();
+}
+
+void Tier::CountEntry(uint64_t block, const MapEntry& entry, Recount& recount) {
+  if (!entry.mapped()) return;
+  ++recount.totals.mapped_blocks;
+  if (entry.is_unit()) {
+    ++recount.references[entry.ref().unit][entry.ref().index];
+    return;
+  }
+  ++recount.totals.unique_blocks;
+  recount.totals.stored_bytes += kCapacityBlockBytes;
+  if (!segments_.IsWritten(entry.device(), entry.device_offset(), kCapacityBlockBytes)) {
+    recount.Fault(absl::StrCat("block ", block, ": is said to be at offset ", entry.device_offset(),
+                               " of device ", static_cast<int>(entry.device()),
+                               ", where no segment in use is"));
+    return;
+  }
+  if (!recount.places.insert({entry.device(), entry.device_offset()}).second) {
+    recount.Fault(absl::StrCat("block ", block, ": shares its place with another"));
+  }
+  const SegmentId id = segments_.SegmentAt(entry.device(), entry.device_offset());
+  recount.live_bytes[id] += kDirectLiveBytes;
+  recount.expected_bytes[id] += kDirectLiveBytes;
+  recount.blocks_of[id].push_back(block);
 }
 
 absl::Status Tier::CheckUnits(Recount& recount) {
@@ -144,51 +219,66 @@ absl::Status Tier::CheckUnits(Recount& recount) {
 }
 
 absl::Status Tier::CheckSegments(Recount& recount) {
-  std::map<SegmentId, std::vector<uint64_t>> listed;
+  std::map<SegmentId, ExtentContent> listed;
   std::map<SegmentId, SegmentRecord> recorded;
   EBB_RETURN_IF_ERROR(
+      metadata_->Scan(Table::kExtents, "", "", [&](std::string_view key, std::string_view value) {
+        const absl::StatusOr<SegmentId> id = ParseExtentKey(key);
+        const absl::Status status = id.ok() ? DecodeExtent(key, value, listed[*id]) : id.status();
+        if (!status.ok()) recount.Fault(std::string(status.message()));
+        return true;
+      }));
+  EBB_RETURN_IF_ERROR(
       metadata_->Scan(Table::kSegments, "", "", [&](std::string_view key, std::string_view value) {
-        bool is_extent = false;
-        uint32_t offset = 0;
-        const absl::StatusOr<SegmentId> id = ParseSegmentKey(key, is_extent, offset);
-        if (!id.ok()) {
-          recount.Fault(std::string(id.status().message()));
-        } else if (is_extent) {
-          const absl::Status status = DecodeExtentUnits(key, value, listed[*id]);
-          if (!status.ok()) recount.Fault(std::string(status.message()));
-        } else if (const auto record = DecodeSegment(*id, value); record.ok()) {
+        const absl::StatusOr<SegmentId> id = ParseSegmentKey(key);
+        const absl::StatusOr<SegmentRecord> record =
+            id.ok() ? DecodeSegment(*id, value) : id.status();
+        if (record.ok()) {
           recorded[*id] = *record;
         } else {
           recount.Fault(std::string(record.status().message()));
         }
         return true;
       }));
+  for (const SegmentChange& change : recount.journal.segments) {
+    recorded[change.id] = change.record;
+    if (change.record.state == SegmentState::kFree) recorded.erase(change.id);
+  }
   segments_.ForEachUsed([&](SegmentId id, const SegmentRecord& record) {
     if (!recorded.contains(id) || recorded[id] != record) {
       recount.Fault(absl::StrCat(NameOf(id), ": memory and metadata differ"));
     }
     recorded.erase(id);
-    if (record.live_bytes != recount.live_bytes[id] ||
-        record.expected_bytes != recount.expected_bytes[id]) {
-      recount.Fault(absl::StrCat(NameOf(id), ": recorded ", record.live_bytes, " live bytes (",
-                                 record.expected_bytes, " expected), counted ",
-                                 recount.live_bytes[id], " (", recount.expected_bytes[id], ")"));
-    }
-    std::vector<uint64_t>& units = listed[id];
-    std::sort(units.begin(), units.end());
-    for (const uint64_t unit : recount.units_of[id]) {
-      if (std::binary_search(units.begin(), units.end(), unit)) continue;
-      recount.Fault(absl::StrCat(NameOf(id), ": unit ", unit, " is not listed in its extents"));
-    }
+    CheckSegment(id, record, listed[id], recount);
     listed.erase(id);
   });
   for (const auto& [id, record] : recorded) {
     recount.Fault(absl::StrCat(NameOf(id), ": is free in memory and used in the metadata"));
   }
-  for (const auto& [id, units] : listed) {
+  for (const auto& [id, content] : listed) {
     recount.Fault(absl::StrCat(NameOf(id), ": is free but lists extents"));
   }
   return absl::OkStatus();
+}
+
+void Tier::CheckSegment(SegmentId id, const SegmentRecord& record, ExtentContent& listed,
+                        Recount& recount) {
+  if (record.live_bytes != recount.live_bytes[id] ||
+      record.expected_bytes != recount.expected_bytes[id]) {
+    recount.Fault(absl::StrCat(NameOf(id), ": recorded ", record.live_bytes, " live bytes (",
+                               record.expected_bytes, " expected), counted ",
+                               recount.live_bytes[id], " (", recount.expected_bytes[id], ")"));
+  }
+  const auto check_listed = [&](std::vector<uint64_t>& numbers, const std::vector<uint64_t>& wanted,
+                                const char* what) {
+    std::sort(numbers.begin(), numbers.end());
+    for (const uint64_t number : wanted) {
+      if (std::binary_search(numbers.begin(), numbers.end(), number)) continue;
+      recount.Fault(absl::StrCat(NameOf(id), ": ", what, number, " is not listed in its extents"));
+    }
+  };
+  check_listed(listed.units, recount.units_of[id], "unit ");
+  check_listed(listed.blocks, recount.blocks_of[id], "block ");
 }
 
 absl::Status Tier::CheckFingerprints(Recount& recount) {

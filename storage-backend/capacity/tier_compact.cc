@@ -1,14 +1,16 @@
 // Compaction: moves what is alive out of the emptiest segments.
 //
-// A unit keeps its number, so neither the map nor the fingerprints change. Blocks of it that nobody
+// A direct block gets a new place in the map. A unit keeps its number, so neither the map nor the
+// fingerprints change. Blocks of it that nobody
 // refers to are left behind: a raw unit is written with holes closed (stored_mask says which blocks
-// are there), a compressed one is compressed again, or kept as it is when that is not smaller. A
-// unit that does not verify stays where it is, so that the damage neither spreads nor hides; its
+// are there), a compressed one is compressed again, or kept as it is when that is not smaller. What
+// does not verify stays where it is, so that the damage neither spreads nor hides; its
 // segment is not chosen again.
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/aligned_buffer.h"
 #include "base/crc32c.h"
 #include "base/status.h"
 #include "storage-backend/capacity/range_reader.h"
@@ -32,6 +34,19 @@ struct Tier::MovingUnit {
   Compression codec = Compression::kOff;
   uint32_t stored_mask = 0;
   std::vector<std::byte> bytes;
+};
+
+struct Tier::MovingBlock {
+  uint64_t block = 0;
+  MapEntry before;
+  MapEntry after;
+  bool damaged = true;
+};
+
+struct Tier::Moving {
+  std::vector<MovingUnit> units;
+  std::vector<MovingBlock> blocks;  // ascending once all are found
+  AlignedBuffer data;               // of the blocks, in their order
 };
 
 absl::StatusOr<bool> Tier::CompactStep() {
@@ -61,49 +76,62 @@ absl::StatusOr<bool> Tier::CompactLocked(bool urgent) {
                         .urgent_live_bytes_max = urgent ? layout_.SegmentFillBytes() : 0});
   if (chosen.empty()) return false;
 
-  MapTransaction transaction(*metadata_, cache_, segments_, totals_);
-  std::vector<SegmentId> victims;
-  std::vector<MovingUnit> moving;
+  MapTransaction transaction(*metadata_, map_, cache_, segments_, totals_);
+  Moving moving;
   for (const size_t i : chosen) {
-    victims.push_back({static_cast<uint8_t>(candidates[i].device), candidates[i].segment});
-    EBB_ASSIGN_OR_RETURN(std::vector<MovingUnit> units, LiveUnitsOf(victims.back(), transaction));
-    for (MovingUnit& unit : units) moving.push_back(std::move(unit));
+    EBB_RETURN_IF_ERROR(FindLive(
+        {static_cast<uint8_t>(candidates[i].device), candidates[i].segment}, transaction, moving));
   }
+  std::sort(moving.blocks.begin(), moving.blocks.end(),
+            [](const MovingBlock& a, const MovingBlock& b) { return a.block < b.block; });
   absl::Status status = Move(moving, transaction);
   if (!status.ok()) {
     writer_.Abandon();
     segments_.Rollback();
     return Annotate(status, "compaction");
   }
-  for (const MovingUnit& unit : moving) {
-    if (unit.damaged) {
-      segments_.MarkDamaged(segments_.SegmentAt(unit.record.device, unit.record.offset));
-    }
+  for (const MovingUnit& unit : moving.units) {
+    if (!unit.damaged) continue;
+    segments_.MarkDamaged(segments_.SegmentAt(unit.record.device, unit.record.offset));
+  }
+  for (const MovingBlock& block : moving.blocks) {
+    if (!block.damaged) continue;
+    segments_.MarkDamaged(segments_.SegmentAt(block.before.device(), block.before.device_offset()));
   }
   EBB_RETURN_IF_ERROR(CommitChanges(transaction));
   return true;
 }
 
-absl::StatusOr<std::vector<Tier::MovingUnit>> Tier::LiveUnitsOf(SegmentId id,
-                                                                MapTransaction& transaction) {
-  std::vector<uint64_t> numbers;
+absl::Status Tier::FindLive(SegmentId id, MapTransaction& transaction, Moving& moving) {
+  ExtentContent content;
   absl::Status decoded;
-  EBB_RETURN_IF_ERROR(metadata_->Scan(Table::kSegments, ExtentKey(id, 0),
+  EBB_RETURN_IF_ERROR(metadata_->Scan(Table::kExtents, SegmentKey(id),
                                       SegmentKey({id.device, id.segment + 1}),
                                       [&](std::string_view key, std::string_view value) {
-                                        decoded = DecodeExtentUnits(key, value, numbers);
+                                        decoded = DecodeExtent(key, value, content);
                                         return decoded.ok();
                                       }));
   EBB_RETURN_IF_ERROR(decoded);
-  EBB_RETURN_IF_ERROR(transaction.LoadUnits(numbers));
-  std::vector<MovingUnit> units;
-  for (const uint64_t number : numbers) {
+  EBB_RETURN_IF_ERROR(transaction.LoadUnits(content.units));
+  for (const uint64_t number : content.units) {
     const UnitRecord* const record = transaction.Unit(number);
     // Dead ones have no record; moved ones are elsewhere.
     if (record == nullptr || segments_.SegmentAt(record->device, record->offset) != id) continue;
-    units.push_back({.number = number, .record = *record, .bytes = {}});
+    moving.units.push_back({.number = number, .record = *record, .bytes = {}});
   }
-  return units;
+  // A block may have been written to the segment more than once.
+  std::sort(content.blocks.begin(), content.blocks.end());
+  content.blocks.erase(std::unique(content.blocks.begin(), content.blocks.end()),
+                       content.blocks.end());
+  EBB_ASSIGN_OR_RETURN(const std::vector<MapEntry> entries, transaction.LoadBlocks(content.blocks));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const MapEntry& entry = entries[i];
+    if (!entry.is_direct() || segments_.SegmentAt(entry.device(), entry.device_offset()) != id) {
+      continue;
+    }
+    moving.blocks.push_back({.block = content.blocks[i], .before = entry, .after = entry});
+  }
+  return absl::OkStatus();
 }
 
 bool Tier::Repack(MovingUnit& moving, std::span<const std::byte> stored) {
@@ -145,22 +173,49 @@ bool Tier::Repack(MovingUnit& moving, std::span<const std::byte> stored) {
   return true;
 }
 
-absl::Status Tier::Move(std::vector<MovingUnit>& moving, MapTransaction& transaction) {
-  for (int attempt = 0; attempt < 2; ++attempt) {  // a second reading may be better than the first
-    std::vector<ReadRange> ranges;
-    for (size_t i = 0; i < moving.size(); ++i) {
-      if (!moving[i].damaged) continue;
-      ranges.push_back({.device = moving[i].record.device,
-                        .offset = moving[i].record.offset,
-                        .bytes = moving[i].record.stored_bytes,
-                        .tag = i});
-    }
-    EBB_RETURN_IF_ERROR(
-        ReadRanges(devices_, ranges,
-                   [&](const ReadRange& range, absl::StatusOr<std::span<const std::byte>> bytes) {
-                     if (bytes.ok()) moving[range.tag].damaged = !Repack(moving[range.tag], *bytes);
-                     return absl::OkStatus();
-                   }));
+absl::Status Tier::ReadMoving(Moving& moving) {
+  const size_t units = moving.units.size();
+  std::vector<ReadRange> ranges;
+  for (size_t i = 0; i < units; ++i) {
+    const UnitRecord& record = moving.units[i].record;
+    if (!moving.units[i].damaged) continue;
+    ranges.push_back(
+        {.device = record.device, .offset = record.offset, .bytes = record.stored_bytes, .tag = i});
+  }
+  for (size_t i = 0; i < moving.blocks.size(); ++i) {
+    const MovingBlock& block = moving.blocks[i];
+    if (!block.damaged) continue;
+    ranges.push_back({.device = block.before.device(),
+                      .offset = block.before.device_offset(),
+                      .bytes = kCapacityBlockBytes,
+                      .tag = units + i});
+  }
+  return ReadRanges(devices_, ranges,
+                    [&](const ReadRange& range, absl::StatusOr<std::span<const std::byte>> bytes) {
+                      if (!bytes.ok()) return absl::OkStatus();
+                      if (range.tag < units) {
+                        moving.units[range.tag].damaged = !Repack(moving.units[range.tag], *bytes);
+                        return absl::OkStatus();
+                      }
+                      MovingBlock& block = moving.blocks[range.tag - units];
+                      std::byte* const to =
+                          moving.data.data() + (range.tag - units) * kCapacityBlockBytes;
+                      std::memcpy(to, bytes->data(), kCapacityBlockBytes);
+                      block.damaged = Crc32c({to, kCapacityBlockBytes}) != block.before.crc32c();
+                      return absl::OkStatus();
+                    });
+}
+
+absl::Status Tier::Move(Moving& moving, MapTransaction& transaction) {
+  if (!moving.blocks.empty()) {
+    moving.data = AlignedBuffer(moving.blocks.size() * kCapacityBlockBytes);
+  }
+  EBB_RETURN_IF_ERROR(ReadMoving(moving));
+  const auto is_damaged = [](const auto& one) { return one.damaged; };
+  // A second reading may be better than the first.
+  if (std::any_of(moving.units.begin(), moving.units.end(), is_damaged) ||
+      std::any_of(moving.blocks.begin(), moving.blocks.end(), is_damaged)) {
+    EBB_RETURN_IF_ERROR(ReadMoving(moving));
   }
   UnitPacker packer(layout_, segments_, writer_, transaction,
                     {.stream = Stream::kCompaction,
@@ -168,9 +223,17 @@ absl::Status Tier::Move(std::vector<MovingUnit>& moving, MapTransaction& transac
                      .parallelism = kParallelism,
                      .node_uuid = format_.node_uuid,
                      .keep_going = nullptr});
-  // Raw units first: what follows them needs no alignment, so nothing is lost between the two.
+  for (size_t i = 0; i < moving.blocks.size(); ++i) {
+    MovingBlock& block = moving.blocks[i];
+    if (block.damaged) continue;
+    EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room,
+                         packer.AddBlock(block.block, block.before.crc32c(), &block.after));
+    std::memcpy(room.data(), moving.data.data() + i * kCapacityBlockBytes, kCapacityBlockBytes);
+  }
+  // Raw units before compressed ones: what follows them needs no alignment, so nothing is lost
+  // between the two.
   for (const bool raw : {true, false}) {
-    for (const MovingUnit& unit : moving) {
+    for (const MovingUnit& unit : moving.units) {
       if (unit.damaged || (unit.codec == Compression::kOff) != raw) continue;
       EBB_ASSIGN_OR_RETURN(
           const std::span<std::byte> room,
@@ -182,7 +245,11 @@ absl::Status Tier::Move(std::vector<MovingUnit>& moving, MapTransaction& transac
       std::memcpy(room.data(), unit.bytes.data(), unit.bytes.size());
     }
   }
-  return packer.Finish();
+  EBB_RETURN_IF_ERROR(packer.Finish());
+  for (const MovingBlock& block : moving.blocks) {
+    EBB_RETURN_IF_ERROR(transaction.Point(block.block, block.before, block.after));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace ebb::storage

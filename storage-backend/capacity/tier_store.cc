@@ -32,18 +32,24 @@ struct HashOf {
   }
 };
 
-absl::Status VerifyBlocks(std::span<const StoreBlock> blocks) {
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    if (i > 0 && blocks[i].block <= blocks[i - 1].block) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("capacity: block ", blocks[i].block, " follows block ", blocks[i - 1].block,
-                       "; a batch is ascending and names a block once"));
-    }
-    if (Crc32c({blocks[i].data, kCapacityBlockBytes}) != blocks[i].crc32c) {
-      return absl::DataLossError(absl::StrCat("capacity: block ", blocks[i].block,
-                                              " changed in memory before it was stored: its "
-                                              "checksum does not match"));
-    }
+absl::Status Changed(const StoreBlock& block) {
+  return absl::DataLossError(absl::StrCat("capacity: block ", block.block,
+                                          " changed in memory before it was stored: its "
+                                          "checksum does not match"));
+}
+
+// Copies a block to where it is stored from, and verifies what was copied.
+absl::Status CopyVerified(const StoreBlock& block, std::byte* to) {
+  const uint32_t crc = Crc32cCopy(to, {block.data, kCapacityBlockBytes});
+  return crc == block.crc32c ? absl::OkStatus() : Changed(block);
+}
+
+absl::Status CheckAscending(std::span<const StoreBlock> blocks) {
+  for (size_t i = 1; i < blocks.size(); ++i) {
+    if (blocks[i].block > blocks[i - 1].block) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("capacity: block ", blocks[i].block, " follows block ", blocks[i - 1].block,
+                     "; a batch is ascending and names a block once"));
   }
   return absl::OkStatus();
 }
@@ -56,9 +62,9 @@ struct Tier::StoreBatch {
   StoreReport& report;
   MapTransaction& transaction;
   UnitPacker& packer;
-  std::vector<Fingerprint> fingerprints;      // by block; empty without deduplication
-  std::vector<std::optional<BlockRef>> refs;  // by block: where it is or will be
-  // By block: the earlier block of this batch with the same content, or itself.
+  std::vector<MapEntry> entries;          // by block: where it is or will be
+  std::vector<Fingerprint> fingerprints;  // by block; empty without deduplication
+  // By block: the earlier block of this batch with the same content, or itself. Likewise.
   std::vector<size_t> same_as;
 };
 
@@ -66,7 +72,7 @@ absl::Status Tier::Store(std::span<const StoreBlock> blocks, const StoreOptions&
                          StoreReport* report, const std::function<bool()>& keep_going) {
   std::lock_guard lock(change_mutex_);
   EBB_RETURN_IF_ERROR(CheckWritable());
-  EBB_RETURN_IF_ERROR(VerifyBlocks(blocks));
+  EBB_RETURN_IF_ERROR(CheckAscending(blocks));
   StoreReport counted;
   counted.blocks = blocks.size();
   if (!blocks.empty()) {
@@ -105,11 +111,11 @@ absl::Status Tier::MakeRoom(uint64_t blocks) {
 
 absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOptions& options,
                                StoreReport& report, const std::function<bool()>& keep_going) {
-  MapTransaction transaction(*metadata_, cache_, segments_, totals_);
+  MapTransaction transaction(*metadata_, map_, cache_, segments_, totals_);
   std::vector<uint64_t> numbers;
   numbers.reserve(blocks.size());
   for (const StoreBlock& block : blocks) numbers.push_back(block.block);
-  EBB_ASSIGN_OR_RETURN(const auto old, transaction.LoadBlocks(numbers));
+  EBB_ASSIGN_OR_RETURN(const std::vector<MapEntry> old, transaction.LoadBlocks(numbers));
 
   const uint64_t batch_bytes = blocks.size() * kCapacityBlockBytes;
   UnitPacker packer(layout_, segments_, writer_, transaction,
@@ -123,18 +129,17 @@ absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOp
                    .report = report,
                    .transaction = transaction,
                    .packer = packer,
+                   .entries = std::vector<MapEntry>(blocks.size()),
                    .fingerprints = {},
-                   .refs = std::vector<std::optional<BlockRef>>(blocks.size()),
-                   .same_as = std::vector<size_t>(blocks.size())};
-  for (size_t i = 0; i < blocks.size(); ++i) batch.same_as[i] = i;
+                   .same_as = {}};
   if (options.dedup) EBB_RETURN_IF_ERROR(FindDuplicates(batch));
   EBB_RETURN_IF_ERROR(PackUniques(batch));
   EBB_RETURN_IF_ERROR(packer.Finish());
   report.written_bytes = packer.written_bytes();
 
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const MapEntry entry{*batch.refs[batch.same_as[i]], blocks[i].crc32c};
-    EBB_RETURN_IF_ERROR(transaction.Point(blocks[i].block, old[i], entry));
+    const size_t same = batch.same_as.empty() ? i : batch.same_as[i];
+    EBB_RETURN_IF_ERROR(transaction.Point(blocks[i].block, old[i], batch.entries[same]));
   }
   return CommitChanges(transaction);
 }
@@ -144,6 +149,8 @@ absl::Status Tier::FindDuplicates(StoreBatch& batch) {
   std::vector<std::string> keys;
   keys.reserve(count);
   for (const StoreBlock& block : batch.blocks) {
+    // A block that is found elsewhere is not copied, so that nothing later would verify it.
+    if (Crc32c({block.data, kCapacityBlockBytes}) != block.crc32c) return Changed(block);
     batch.fingerprints.push_back(fingerprinter_.Of({block.data, kCapacityBlockBytes}));
     keys.push_back(FingerprintKey(batch.fingerprints.back()));
   }
@@ -158,7 +165,9 @@ absl::Status Tier::FindDuplicates(StoreBatch& batch) {
   EBB_RETURN_IF_ERROR(batch.transaction.LoadUnits(std::move(units)));
 
   absl::flat_hash_map<Fingerprint, size_t, HashOf> first_of;
+  batch.same_as.resize(count);
   for (size_t i = 0; i < count; ++i) {
+    batch.same_as[i] = i;
     if (known[i].has_value()) {
       const UnitRecord* unit = batch.transaction.Unit(known[i]->unit);
       const bool usable = unit != nullptr && known[i]->index < unit->blocks.size() &&
@@ -166,7 +175,7 @@ absl::Status Tier::FindDuplicates(StoreBatch& batch) {
                           unit->blocks[known[i]->index].references < kReferencesMax &&
                           unit->blocks[known[i]->index].crc32c == batch.blocks[i].crc32c;
       if (usable) {
-        batch.refs[i] = known[i];
+        batch.entries[i] = MapEntry::Unit(*known[i], batch.blocks[i].crc32c);
         ++batch.report.deduplicated_blocks;
         continue;
       }
@@ -181,26 +190,45 @@ absl::Status Tier::FindDuplicates(StoreBatch& batch) {
 
 absl::Status Tier::PackUniques(StoreBatch& batch) {
   std::vector<size_t> uniques;
+  uniques.reserve(batch.blocks.size());
   for (size_t i = 0; i < batch.blocks.size(); ++i) {
-    if (batch.same_as[i] == i && !batch.refs[i].has_value()) uniques.push_back(i);
+    if (!batch.same_as.empty() && batch.same_as[i] != i) continue;
+    if (!batch.entries[i].mapped()) uniques.push_back(i);
   }
+  const bool compresses = batch.options.compression != Compression::kOff;
   const size_t unit_blocks = std::clamp<size_t>(batch.options.unit_bytes / kCapacityBlockBytes, 1,
                                                 layout_.UnitBlocksMax());
   for (size_t first = 0; first < uniques.size(); first += unit_blocks) {
     const std::span<const size_t> unit =
         std::span(uniques).subspan(first, std::min(unit_blocks, uniques.size() - first));
     batch.report.raw_bytes += unit.size() * kCapacityBlockBytes;
-    EBB_ASSIGN_OR_RETURN(const bool compressed, PackCompressed(batch, unit));
-    if (!compressed) EBB_RETURN_IF_ERROR(PackRaw(batch, unit));
+    if (compresses) {
+      EBB_ASSIGN_OR_RETURN(const bool compressed, PackCompressed(batch, unit));
+      if (compressed) continue;
+    }
+    // Only what may be shared needs a record of its own.
+    EBB_RETURN_IF_ERROR(batch.options.dedup ? PackRaw(batch, unit) : PackDirect(batch, unit));
   }
   return absl::OkStatus();
 }
 
-void Tier::GatherUnit(const StoreBatch& batch, std::span<const size_t> unit) {
+absl::Status Tier::GatherUnit(const StoreBatch& batch, std::span<const size_t> unit) {
   for (size_t i = 0; i < unit.size(); ++i) {
-    std::memcpy(raw_unit_.data() + i * kCapacityBlockBytes, batch.blocks[unit[i]].data,
-                kCapacityBlockBytes);
+    EBB_RETURN_IF_ERROR(
+        CopyVerified(batch.blocks[unit[i]], raw_unit_.data() + i * kCapacityBlockBytes));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Tier::PackDirect(StoreBatch& batch, std::span<const size_t> blocks) {
+  for (const size_t i : blocks) {
+    const StoreBlock& block = batch.blocks[i];
+    EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room,
+                         batch.packer.AddBlock(block.block, block.crc32c, &batch.entries[i]));
+    EBB_RETURN_IF_ERROR(CopyVerified(block, room.data()));
+  }
+  batch.report.stored_bytes += blocks.size() * kCapacityBlockBytes;
+  return absl::OkStatus();
 }
 
 namespace {
@@ -224,8 +252,7 @@ uint32_t FullMask(size_t blocks) { return blocks == 32 ? UINT32_MAX : (uint32_t{
 }  // namespace
 
 absl::StatusOr<bool> Tier::PackCompressed(StoreBatch& batch, std::span<const size_t> unit) {
-  if (batch.options.compression == Compression::kOff) return false;
-  GatherUnit(batch, unit);
+  EBB_RETURN_IF_ERROR(GatherUnit(batch, unit));
   const size_t raw_bytes = unit.size() * kCapacityBlockBytes;
   const size_t stored = compressor_.Compress(
       batch.options.compression, std::span<const std::byte>(raw_unit_).first(raw_bytes),
@@ -243,7 +270,8 @@ absl::StatusOr<bool> Tier::PackCompressed(StoreBatch& batch, std::span<const siz
   batch.report.stored_bytes +=
       (stored + kStoredUnitBytes - 1) / kStoredUnitBytes * kStoredUnitBytes;
   for (size_t i = 0; i < unit.size(); ++i) {
-    batch.refs[unit[i]] = BlockRef{number, static_cast<uint8_t>(i)};
+    batch.entries[unit[i]] =
+        MapEntry::Unit({number, static_cast<uint8_t>(i)}, batch.blocks[unit[i]].crc32c);
   }
   return true;
 }
@@ -264,9 +292,9 @@ absl::Status Tier::PackRaw(StoreBatch& batch, std::span<const size_t> unit) {
                            .block_count = static_cast<uint8_t>(blocks)};
     EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room, batch.packer.Add(entry));
     for (size_t i = 0; i < part.size(); ++i) {
-      std::memcpy(room.data() + i * kCapacityBlockBytes, batch.blocks[part[i]].data,
-                  kCapacityBlockBytes);
-      batch.refs[part[i]] = BlockRef{number, static_cast<uint8_t>(i)};
+      const StoreBlock& block = batch.blocks[part[i]];
+      EBB_RETURN_IF_ERROR(CopyVerified(block, room.data() + i * kCapacityBlockBytes));
+      batch.entries[part[i]] = MapEntry::Unit({number, static_cast<uint8_t>(i)}, block.crc32c);
     }
     batch.report.stored_bytes += blocks * kCapacityBlockBytes;
   }

@@ -42,15 +42,22 @@ absl::Status UnitPacker::CloseExtent() {
   header.device_offset = offset;
   header.device = place_->id.device;
   const ExtentBuilder::Finished extent = builder_->Finish(header);
-  std::vector<uint64_t> units;
-  units.reserve(extent.header.units.size());
+  ExtentContent content;
+  content.units.reserve(extent.header.units.size());
+  content.blocks.reserve(extent.header.blocks.size());
   for (const ExtentUnit& unit : extent.header.units) {
     transaction_.PlaceUnit(unit.unit, place_->id, offset + unit.offset, unit.stored_bytes,
                            unit.stored_mask, unit.codec);
-    units.push_back(unit.unit);
+    content.units.push_back(unit.unit);
   }
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const ExtentBlock& block = extent.header.blocks[i];
+    *entries_[i] = MapEntry::Direct(place_->id.device, offset + block.offset, block.crc32c);
+    content.blocks.push_back(block.block);
+  }
+  entries_.clear();
   segments_.Use(*place_, extent.bytes.size());
-  transaction_.AddExtent(*place_, std::move(units));
+  transaction_.AddExtent(*place_, std::move(content));
   written_bytes_ += extent.bytes.size();
   writer_.Write(place_->id.device, offset, extent.bytes);
   builder_.reset();
@@ -78,6 +85,14 @@ absl::StatusOr<std::span<std::byte>> UnitPacker::Add(const ExtentUnit& unit) {
     EBB_RETURN_IF_ERROR(OpenExtent(kCapacityBlockBytes + WholeBlocks(unit.stored_bytes)));
   }
   return builder_->Add(unit);
+}
+
+absl::StatusOr<std::span<std::byte>> UnitPacker::AddBlock(uint64_t block, uint32_t crc32c,
+                                                          MapEntry* entry) {
+  if (builder_.has_value() && !builder_->FitsBlock()) EBB_RETURN_IF_ERROR(CloseExtent());
+  if (!builder_.has_value()) EBB_RETURN_IF_ERROR(OpenExtent(2 * kCapacityBlockBytes));
+  entries_.push_back(entry);
+  return builder_->AddBlock(block, crc32c);
 }
 
 absl::Status UnitPacker::Finish() {

@@ -1,7 +1,8 @@
-// UnitPacker writes units into extents over all devices, for Store and for compaction.
+// UnitPacker writes units and direct blocks into extents over all devices, for Store and for
+// compaction.
 //
 // It asks the segment table for places, hands full extents to the writer and tells the transaction
-// where each unit went. One object a batch, one thread.
+// where each unit went, and the caller where each block went. One object a batch, one thread.
 #pragma once
 
 #include <array>
@@ -38,6 +39,9 @@ class UnitPacker {
   // Room for the stored bytes of `unit` (its number, stored_bytes, stored_mask, codec and
   // block_count are read), to be filled before the next call.
   absl::StatusOr<std::span<std::byte>> Add(const ExtentUnit& unit);
+  // The same for a block on its own. `entry` is set to its place when its extent is full or at
+  // Finish, and must stay where it is until then.
+  absl::StatusOr<std::span<std::byte>> AddBlock(uint64_t block, uint32_t crc32c, MapEntry* entry);
   // Writes the last extent, waits for all and flushes the devices.
   absl::Status Finish();
 
@@ -54,6 +58,7 @@ class UnitPacker {
   const PackerOptions options_;
   std::optional<ExtentPlace> place_;
   std::optional<ExtentBuilder> builder_;
+  std::vector<MapEntry*> entries_;  // of the extent's blocks
   uint64_t written_bytes_ = 0;
 };
 

@@ -6,12 +6,16 @@ const char* TableName(Table table) {
   switch (table) {
     case Table::kMap:
       return "map";
+    case Table::kJournal:
+      return "journal";
     case Table::kUnits:
       return "units";
     case Table::kFingerprints:
       return "fingerprints";
     case Table::kSegments:
       return "segments";
+    case Table::kExtents:
+      return "extents";
     case Table::kNode:
       return "node";
   }

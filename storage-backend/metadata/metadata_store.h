@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,8 +20,8 @@
 
 namespace ebb::storage {
 
-enum class Table : uint8_t { kMap, kUnits, kFingerprints, kSegments, kNode };
-inline constexpr size_t kTableCount = 5;
+enum class Table : uint8_t { kMap, kJournal, kUnits, kFingerprints, kSegments, kExtents, kNode };
+inline constexpr size_t kTableCount = 7;
 // "map", "units", ...: for messages and as the name of the column family.
 const char* TableName(Table table);
 
@@ -34,6 +35,10 @@ class MetadataBatch {
   };
   void Put(Table table, std::string_view key, std::string_view value) {
     changes_.push_back({table, std::string(key), std::string(value)});
+  }
+  // The same for a large value that the caller has no more use for.
+  void PutMoved(Table table, std::string_view key, std::string value) {
+    changes_.push_back({table, std::string(key), std::move(value)});
   }
   void Delete(Table table, std::string_view key) {
     changes_.push_back({table, std::string(key), std::nullopt});

@@ -35,7 +35,8 @@ constexpr int kOpenFilesMax = 512;
 constexpr double kBloomBitsPerKey = 10;  // 1 % of look-ups of an absent key read a block
 
 constexpr std::array<Table, kTableCount> kTables = {
-    Table::kMap, Table::kUnits, Table::kFingerprints, Table::kSegments, Table::kNode};
+    Table::kMap,      Table::kJournal, Table::kUnits, Table::kFingerprints,
+    Table::kSegments, Table::kExtents, Table::kNode};
 
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& context) {
   if (status.ok()) return absl::OkStatus();

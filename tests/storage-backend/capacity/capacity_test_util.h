@@ -81,7 +81,7 @@ class TierHarness {
       borrowed.push_back(devices.back().get());
     }
     absl::StatusOr<std::unique_ptr<CapacityTier>> opened =
-        CapacityTier::Open(borrowed, metadata.get());
+        CapacityTier::OpenTuned(borrowed, metadata.get(), {}, tuning);
     if (!opened.ok()) return opened.status();
     tier = *std::move(opened);
     return absl::OkStatus();
@@ -145,6 +145,8 @@ class TierHarness {
     return faults->empty() ? "" : faults->front();
   }
 
+  // Small enough that pages are written back, forgotten and replayed all the time.
+  CapacityTuning tuning{.map_cache_bytes = 8 << 10, .journal_bytes_max = 4 << 10};
   std::shared_ptr<PowerSource> power;
   std::vector<std::shared_ptr<FaultyDisk>> disks;
   std::unique_ptr<MemMetadata> metadata;

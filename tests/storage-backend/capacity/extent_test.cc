@@ -29,6 +29,9 @@ Built BuildSample() {
   add(11, 700, Compression::kLz4, 2);
   add(12, 1500, Compression::kZstd3, 3);
   add(13, 8192, Compression::kOff, 4);
+  add(14, 700, Compression::kLz4, 5);
+  std::vector<std::byte> block(4096, std::byte{6});
+  std::memcpy(builder.AddBlock(777, Crc32c(block)).data(), block.data(), block.size());
   ExtentHeader place;
   place.node_uuid = {9, 8, 7};
   place.segment_sequence = 5;
@@ -49,9 +52,15 @@ TEST(ExtentTest, HeaderComesBackAndUnitsLieWhereItSays) {
   EXPECT_EQ(header->device, 2u);
   EXPECT_EQ(header->segment_sequence, 5u);
   EXPECT_EQ(header->header_bytes + header->payload_bytes, extent.bytes.size());
-  ASSERT_EQ(header->units.size(), 4u);
+  ASSERT_EQ(header->units.size(), 5u);
+  ASSERT_EQ(header->blocks.size(), 1u);
+  EXPECT_EQ(header->blocks, extent.header.blocks);
+  EXPECT_EQ(header->blocks[0].block, 777u);
+  const auto block = std::span(extent.bytes).subspan(header->blocks[0].offset, 4096);
+  EXPECT_EQ(Crc32c(block), header->blocks[0].crc32c);
+  EXPECT_EQ(block.front(), std::byte{6});
   EXPECT_EQ(header->units, extent.header.units);
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < 5; ++i) {
     const ExtentUnit& unit = header->units[i];
     const std::span<const std::byte> stored =
         std::span(extent.bytes).subspan(unit.offset, unit.stored_bytes);
@@ -68,6 +77,7 @@ TEST(ExtentTest, RawUnitsAreAlignedAndCompressedOnesPacked) {
   EXPECT_EQ(header.units[1].offset, header.units[0].offset + 4096);
   EXPECT_EQ(header.units[2].offset, header.units[1].offset + 1024);
   EXPECT_EQ(header.units[3].offset, header.units[0].offset + 8192);
+  EXPECT_EQ(header.blocks[0].offset, header.units[0].offset + 20480);
 }
 
 // Goal: nothing of the buffer's earlier use reaches the disk.
@@ -89,11 +99,12 @@ TEST(ExtentTest, EveryFlippedHeaderByteIsDetected) {
 // Goal: the header grows with the units and both stay within the limit, whatever is added.
 TEST(ExtentTest, FillsItsLimitAndNoMore) {
   for (const uint64_t limit : {8192u, 65536u, 1048576u}) {
-    for (const uint32_t bytes : {512u, 3000u, 4096u}) {
+    for (const uint32_t bytes : {512u, 3000u, 4096u, 0u}) {  // 0: direct blocks
       AlignedBuffer buffer(ExtentBuilder::BufferBytes(kExtentBytesMax));
       ExtentBuilder builder(buffer.span(), limit);
       uint64_t unit = 0;
-      while (builder.Fits(bytes, bytes == 4096)) {
+      while (bytes == 0 && builder.FitsBlock()) builder.AddBlock(++unit, 0);
+      while (bytes != 0 && builder.Fits(bytes, bytes == 4096)) {
         builder.Add({.unit = ++unit,
                      .stored_bytes = bytes,
                      .stored_mask = 1,
@@ -106,7 +117,7 @@ TEST(ExtentTest, FillsItsLimitAndNoMore) {
       EXPECT_GT(extent.bytes.size() + 8192, limit);
       const absl::StatusOr<ExtentHeader> header = DecodeExtentHeader(extent.bytes);
       ASSERT_TRUE(header.ok()) << header.status();
-      EXPECT_EQ(header->units.size(), unit);
+      EXPECT_EQ(header->units.size() + header->blocks.size(), unit);
     }
   }
 }

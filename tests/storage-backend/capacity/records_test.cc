@@ -31,17 +31,70 @@ Fingerprint SampleFingerprint(uint8_t fill) {
   return fingerprint;
 }
 
-TEST(RecordsTest, MapEntriesComeBackAndStayShort) {
-  const MapEntry entry{{0xfedcba987654, 31}, 0x89abcdef};
-  const std::string value = EncodeMapEntry(77, entry);
+MapPage SamplePage() {
+  MapPage page{};
+  page[0] = MapEntry::Unit({0xfedcba987654, 31}, 0x89abcdef);
+  page[63] = MapEntry::Direct(6, (MapEntry::kNumberLimit - 1) * kCapacityBlockBytes, 1);
+  page[64] = MapEntry::Direct(0, 65536, 0);
+  page[127] = MapEntry::Unit({1, 0}, 7);
+  return page;
+}
 
-  EXPECT_EQ(*DecodeMapEntry(77, value), entry);
-  EXPECT_EQ(ParseMapKey(MapKey(0x0102030405060708)), 0x0102030405060708u);
-  EXPECT_EQ(value.size(), 15u);  // std::string holds that without an allocation
+std::vector<MapChange> SampleChanges() {
+  return {{0, MapEntry::Direct(2, 8192, 5)}, {1, MapEntry()}, {900, MapEntry::Unit({7, 3}, 9)}};
+}
+
+std::vector<SegmentChange> SampleSegments() {
+  return {{{2, 5}, {SegmentState::kSealed, 77, 262144, 4124, 4100}}, {{0, 9}, {}}};
+}
+
+TEST(RecordsTest, MapEntriesSayWhatTheyWereMadeOf) {
+  const MapPage page = SamplePage();
+  EXPECT_TRUE(page[0].is_unit());
+  EXPECT_EQ(page[0].ref(), (BlockRef{0xfedcba987654, 31}));
+  EXPECT_EQ(page[0].crc32c(), 0x89abcdef);
+  EXPECT_TRUE(page[63].is_direct());
+  EXPECT_EQ(page[63].device(), 6);
+  EXPECT_EQ(page[63].device_offset(), (MapEntry::kNumberLimit - 1) * kCapacityBlockBytes);
+  EXPECT_TRUE(page[64].mapped());
+  EXPECT_FALSE(page[1].mapped());
+  for (const MapEntry& entry : page) {
+    bool valid = true;
+    EXPECT_EQ(MapEntry::FromStored(entry.place(), entry.crc32c(), valid), entry);
+    EXPECT_TRUE(valid);
+  }
+  for (const uint64_t place : {uint64_t{1}, uint64_t{3} << 62, uint64_t{1} << 62,
+                               (uint64_t{1} << 62) | (uint64_t{32} << 48) | 1}) {
+    bool valid = true;
+    (void)MapEntry::FromStored(place, 0, valid);
+    EXPECT_FALSE(valid) << place;
+  }
+}
+
+TEST(RecordsTest, PagesComeBackAndEmptyOnesAreNothing) {
+  const std::string value = EncodePage(77, SamplePage());
+
+  EXPECT_EQ(*DecodePage(77, value), SamplePage());
+  EXPECT_EQ(ParsePageKey(PageKey(0x0102030405060708)), 0x0102030405060708u);
+  EXPECT_EQ(value.size(), 16u + 4u * 12u + 4u);
+  EXPECT_EQ(EncodePage(77, MapPage{}), "");
+}
+
+TEST(RecordsTest, JournalRecordsComeBackAndStayShort) {
+  const std::string value = EncodeJournal(4, SampleChanges(), SampleSegments());
+
+  const absl::StatusOr<JournalRecord> record = DecodeJournal(4, value);
+
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->blocks, SampleChanges());
+  EXPECT_EQ(record->segments, SampleSegments());
+  EXPECT_EQ(value.size(), 1u + 13u + 13u + 14u + 1u + 2u * 26u + 4u);
+  EXPECT_TRUE(DecodeJournal(1, EncodeJournal(1, {}, {}))->blocks.empty());
 }
 
 TEST(RecordsTest, KeysSortAsNumbersDo) {
-  EXPECT_LT(MapKey(255), MapKey(256));
+  EXPECT_LT(PageKey(255), PageKey(256));
+  EXPECT_LT(JournalKey(255), JournalKey(256));
   EXPECT_LT(UnitKey(1), UnitFingerprintsKey(1));
   EXPECT_LT(UnitFingerprintsKey(1), UnitKey(2));
   EXPECT_LT(SegmentKey({0, 9}), ExtentKey({0, 9}, 0));
@@ -78,23 +131,23 @@ TEST(RecordsTest, SegmentsAndExtentsComeBack) {
   const SegmentRecord segment{SegmentState::kSealed, 77, 262144, 4124, 4100};
   EXPECT_EQ(*DecodeSegment({2, 5}, EncodeSegment({2, 5}, segment)), segment);
 
-  const std::vector<uint64_t> units = {5, 6, 7, 100, 102, 103};
-  const std::string value = EncodeExtentUnits({2, 5}, 8192, units);
-  std::vector<uint64_t> decoded;
-  ASSERT_TRUE(DecodeExtentUnits(ExtentKey({2, 5}, 8192), value, decoded).ok());
-  EXPECT_EQ(decoded, units);
-
-  bool is_extent = false;
-  uint32_t offset = 0;
-  EXPECT_EQ(*ParseSegmentKey(ExtentKey({2, 5}, 8192), is_extent, offset), (SegmentId{2, 5}));
-  EXPECT_TRUE(is_extent);
-  EXPECT_EQ(offset, 8192u);
+  for (const ExtentContent& content :
+       {ExtentContent{{5, 6, 7, 100, 102, 103}, {}},
+        ExtentContent{{}, {0, 1, 9, uint64_t{1} << 40}}, ExtentContent{{8}, {9}}}) {
+    const std::string value = EncodeExtent({2, 5}, 8192, content);
+    ExtentContent decoded;
+    ASSERT_TRUE(DecodeExtent(ExtentKey({2, 5}, 8192), value, decoded).ok());
+    EXPECT_EQ(decoded, content);
+  }
+  EXPECT_EQ(*ParseExtentKey(ExtentKey({2, 5}, 8192)), (SegmentId{2, 5}));
+  EXPECT_EQ(*ParseSegmentKey(SegmentKey({2, 5})), (SegmentId{2, 5}));
+  EXPECT_FALSE(ParseSegmentKey(ExtentKey({2, 5}, 8192)).ok());
 }
 
 TEST(RecordsTest, NodeRecordsComeBack) {
   const FormatRecord format{{1, 2, 3}, 1 << 20, {16 << 20, 32 << 20}};
   EXPECT_EQ(*DecodeFormat(EncodeFormat(format)), format);
-  const TotalsRecord totals{5, 6, 7, 8, 9};
+  const TotalsRecord totals{5, 6, 7, 8, 9, 10, 11};
   EXPECT_EQ(*DecodeTotals(EncodeTotals(totals)), totals);
 }
 
@@ -103,8 +156,10 @@ TEST(RecordsTest, NodeRecordsComeBack) {
 TEST(RecordsTest, EveryFlippedBitAndEveryCutIsDetected) {
   const Fingerprint fingerprint = SampleFingerprint(7);
   const std::vector<std::pair<std::string, std::function<bool(const std::string&)>>> kinds = {
-      {EncodeMapEntry(77, {{12, 3}, 99}),
-       [](const std::string& value) { return DecodeMapEntry(77, value).ok(); }},
+      {EncodePage(77, SamplePage()),
+       [](const std::string& value) { return DecodePage(77, value).ok(); }},
+      {EncodeJournal(4, SampleChanges(), SampleSegments()),
+       [](const std::string& value) { return DecodeJournal(4, value).ok(); }},
       {EncodeUnit(9, SampleUnit()),
        [](const std::string& value) { return DecodeUnit(9, value).ok(); }},
       {EncodeUnitFingerprints(9, {fingerprint}),
@@ -117,10 +172,10 @@ TEST(RecordsTest, EveryFlippedBitAndEveryCutIsDetected) {
        [](const std::string& value) {
          return DecodeSegment({2, 5}, value).ok();
        }},
-      {EncodeExtentUnits({2, 5}, 0, {1, 2, 9}),
+      {EncodeExtent({2, 5}, 0, {{1, 2, 9}, {4}}),
        [](const std::string& value) {
-         std::vector<uint64_t> units;
-         return DecodeExtentUnits(ExtentKey({2, 5}, 0), value, units).ok();
+         ExtentContent content;
+         return DecodeExtent(ExtentKey({2, 5}, 0), value, content).ok();
        }},
       {EncodeFormat({{1}, 1 << 20, {16 << 20}}),
        [](const std::string& value) { return DecodeFormat(value).ok(); }},
@@ -143,7 +198,8 @@ TEST(RecordsTest, EveryFlippedBitAndEveryCutIsDetected) {
 }
 
 TEST(RecordsTest, ARecordUnderAnotherKeyIsDetected) {
-  EXPECT_FALSE(DecodeMapEntry(78, EncodeMapEntry(77, {{12, 3}, 99})).ok());
+  EXPECT_FALSE(DecodePage(78, EncodePage(77, SamplePage())).ok());
+  EXPECT_FALSE(DecodeJournal(5, EncodeJournal(4, SampleChanges(), {})).ok());
   EXPECT_FALSE(DecodeUnit(10, EncodeUnit(9, SampleUnit())).ok());
   EXPECT_FALSE(
       DecodeSegment({2, 6}, EncodeSegment({2, 5}, {SegmentState::kSealed, 1, 8, 8, 8})).ok());
@@ -155,10 +211,11 @@ TEST(RecordsTest, RandomBytesAreRefused) {
   for (int i = 0; i < 20'000; ++i) {
     std::string value(rng.Below(64), '\0');
     for (char& byte : value) byte = static_cast<char>(rng.Next());
-    std::vector<uint64_t> units;
-    EXPECT_FALSE(DecodeMapEntry(1, value).ok() || DecodeUnit(1, value).ok() ||
-                 DecodeSegment({0, 1}, value).ok() || DecodeFormat(value).ok() ||
-                 DecodeTotals(value).ok() || DecodeExtentUnits("key", value, units).ok());
+    ExtentContent content;
+    EXPECT_FALSE(DecodePage(1, value).ok() || DecodeJournal(1, value).ok() ||
+                 DecodeUnit(1, value).ok() || DecodeSegment({0, 1}, value).ok() ||
+                 DecodeFormat(value).ok() || DecodeTotals(value).ok() ||
+                 DecodeExtent("key", value, content).ok());
   }
 }
 

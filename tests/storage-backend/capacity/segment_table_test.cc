@@ -58,14 +58,14 @@ TEST(SegmentTableTest, RollbackRestoresEverything) {
   const auto first = table.NextExtent(Stream::kStore, 8192, &sequence);
   table.Use(*first, 8192);
   table.AddLive(first->id, 4124, 4124);
-  MetadataBatch batch;
-  EXPECT_TRUE(table.Finish(batch).empty());
-  table.Commit();
+  std::vector<SegmentChange> changes;
+  EXPECT_TRUE(table.Finish(changes).empty());
+  table.Commit(1);
   const uint64_t free = table.free_segments();
 
   FillUp(table, 1, 128 << 10);
   table.AddLive(first->id, -4124, -4124);
-  MetadataBatch abandoned;
+  std::vector<SegmentChange> abandoned;
   EXPECT_FALSE(table.Finish(abandoned).empty());  // sealed by the fill and dead
   table.Rollback();
 
@@ -86,21 +86,62 @@ TEST(SegmentTableTest, FreedSegmentsWaitForRelease) {
   table.AddLive(place->id, 1000, 1000);
   const auto second = table.NextExtent(Stream::kStore, 8192, &sequence);  // seals the first
   table.Use(*second, 8192);
-  MetadataBatch batch;
-  EXPECT_TRUE(table.Finish(batch).empty());
-  table.Commit();
+  std::vector<SegmentChange> changes;
+  EXPECT_TRUE(table.Finish(changes).empty());
+  table.Commit(1);
   const uint64_t free = table.free_segments();
 
   table.AddLive(place->id, -1000, -1000);
-  MetadataBatch dead;
+  std::vector<SegmentChange> dead;
   ASSERT_EQ(table.Finish(dead), std::vector<SegmentId>{place->id});
-  table.Commit();
+  table.Commit(1);
 
   EXPECT_EQ(table.free_segments(), free);
   EXPECT_EQ(table.written_bytes(), (256u << 10) + 8192);
   table.Release(place->id);
   EXPECT_EQ(table.free_segments(), free + 1);
   EXPECT_EQ(table.written_bytes(), 8192u);
+}
+
+// Goal: what the metadata has not got yet is written back in the order of the journal, and no more.
+TEST(SegmentTableTest, DirtyRecordsAreWrittenBackOldestFirst) {
+  SegmentTable table = MakeTable({4 << 20});
+  uint64_t sequence = 1;
+  const auto change = [&](uint64_t journal) {
+    const auto place = table.NextExtent(Stream::kStore, 256 << 10, &sequence);
+    table.Use(*place, 256 << 10);
+    table.AddLive(place->id, 1000, 1000);
+    std::vector<SegmentChange> changes;
+    table.Finish(changes);
+    table.Commit(journal);
+    return place->id;
+  };
+  EXPECT_EQ(table.oldest_dirty(), UINT64_MAX);
+  const SegmentId first = change(10);
+  change(11);  // seals the first, which stays dirty since 10
+  EXPECT_EQ(table.oldest_dirty(), 10u);
+
+  MetadataBatch none;
+  table.WriteBack(10, none);
+  EXPECT_TRUE(none.empty());
+  MetadataBatch batch;
+  table.WriteBack(11, batch);
+
+  ASSERT_EQ(batch.changes().size(), 1u);
+  EXPECT_EQ(batch.changes()[0].key, SegmentKey(first));
+  EXPECT_EQ(*batch.changes()[0].value, EncodeSegment(first, table.Get(first)));
+  EXPECT_EQ(table.oldest_dirty(), 11u);
+  table.WrittenBack();
+  EXPECT_EQ(table.oldest_dirty(), 11u);
+  // Changed again, it is dirty again.
+  table.AddLive(first, -10, -10);
+  std::vector<SegmentChange> changes;
+  table.Finish(changes);
+  EXPECT_EQ(changes, (std::vector<SegmentChange>{{first, table.Get(first)}}));
+  table.Commit(12);
+  MetadataBatch rest;
+  table.WriteBack(100, rest);
+  EXPECT_EQ(rest.changes().size(), 2u);
 }
 
 TEST(SegmentTableTest, LoadRefusesWhatCannotBe) {

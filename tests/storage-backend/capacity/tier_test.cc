@@ -282,6 +282,63 @@ TEST(TierTest, OpenRefusesOtherDevicesAndOtherNodes) {
   EXPECT_TRUE(CapacityTier::Open({device}, metadata.get()).ok());
 }
 
+TEST(TierTest, OpenRefusesAnotherFormat) {
+  TierHarness harness;
+  ASSERT_TRUE(harness.Open().ok());
+  std::string value = **harness.metadata->Get(Table::kNode, kFormatKey);
+  value[0] = 1;  // the version
+  value.resize(value.size() - 4);
+  const uint32_t crc =
+      Crc32c(std::as_bytes(std::span(value)), Crc32c(std::as_bytes(std::span(kFormatKey))));
+  for (int i = 0; i < 4; ++i) value.push_back(static_cast<char>(crc >> (8 * i)));
+  MetadataBatch batch;
+  batch.Put(Table::kNode, kFormatKey, value);
+  ASSERT_TRUE(harness.metadata->Commit(batch, true).ok());
+
+  const absl::Status status = harness.Open();
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("has format 1; this version reads format 2 only"));
+}
+
+// Goal: reopening replays the journal, and what it holds stays bounded.
+TEST(TierTest, TheJournalStaysShortAndIsReplayed) {
+  TierHarness harness({32 << 20});
+  harness.tuning = {.map_cache_bytes = 1 << 20, .journal_bytes_max = 8 << 10};
+  ASSERT_TRUE(harness.Open().ok());
+  Model model;
+  Rng rng(1);
+  uint64_t bytes_most = 0;
+  uint64_t records_most = 0;
+  for (int round = 0; round < 60; ++round) {
+    Model batch;
+    while (batch.size() < 50) batch[rng.Below(2000)] = {Content::kRandom, rng.Next() >> 8};
+    ASSERT_TRUE(harness.Store(batch, round % 3 == 0 ? kDedup : kRaw).ok());
+    Apply(batch, model);
+    uint64_t bytes = 0;
+    uint64_t records = 0;
+    ASSERT_TRUE(harness.metadata
+                    ->Scan(Table::kJournal, "", "",
+                           [&](std::string_view, std::string_view value) {
+                             bytes += value.size();
+                             ++records;
+                             return true;
+                           })
+                    .ok());
+    bytes_most = std::max(bytes_most, bytes);
+    records_most = std::max(records_most, records);
+  }
+  EXPECT_GT(records_most, 3u);
+  EXPECT_GT(bytes_most, 6u << 10);
+  EXPECT_LE(bytes_most, 8u << 10);
+
+  ASSERT_TRUE(harness.Open().ok());
+
+  EXPECT_EQ(harness.Compare(model, 2000), "");
+  EXPECT_EQ(harness.Faults(), "");
+}
+
 TEST(TierTest, OpenRefusesDevicesThatAreTooSmall) {
   TierHarness harness({1 << 20});
   EXPECT_THAT(std::string(harness.Open().message()), HasSubstr("too small"));

@@ -78,7 +78,11 @@ absl::Status CrashNode::Open() {
   for (const auto& disk : capacity_) parts.capacity.push_back(disk->Open());
   parts.metadata =
       std::make_unique<PoweredMetadata>(metadata_.get(), power_.get(), options_.seed, on_commit_);
-  parts.open_tier = CapacityTier::Open;
+  // Small enough that the map's pages are written back, forgotten and replayed all the time.
+  parts.open_tier = [](std::vector<Device*> devices, MetadataStore* metadata, const Uuid& uuid) {
+    return CapacityTier::OpenTuned(std::move(devices), metadata, uuid,
+                                   {.map_cache_bytes = 8 << 10, .journal_bytes_max = 2 << 10});
+  };
   parts.make_uuid = [seed = options_.seed, incarnation = incarnation_] {
     Uuid uuid{};
     for (size_t i = 0; i < 8; ++i) uuid[i] = static_cast<uint8_t>(seed >> (8 * i));
