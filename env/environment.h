@@ -51,7 +51,10 @@ struct NodeEvent {
     kTripped,
     kForeignChange,
     kDrain,
-    kError
+    kError,
+    kDamage,
+    kStuck,
+    kRecovered
   };
   uint64_t number = 0;  // ascending, no gaps
   int64_t wall_ms = 0;

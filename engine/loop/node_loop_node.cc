@@ -254,6 +254,9 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
         break;
       case env::NodeEvent::Kind::kDrain:
       case env::NodeEvent::Kind::kError:
+      case env::NodeEvent::Kind::kDamage:
+      case env::NodeEvent::Kind::kStuck:
+      case env::NodeEvent::Kind::kRecovered:
         Tell("node_event", event.text);
         break;
       default:

@@ -138,7 +138,7 @@ std::optional<KnobKind> KindFromWord(const std::string& word) {
 }
 
 std::optional<NodeEvent::Kind> EventKindFromWord(const std::string& word) {
-  constexpr std::array<std::pair<std::string_view, NodeEvent::Kind>, 9> kWords = {
+  constexpr std::array<std::pair<std::string_view, NodeEvent::Kind>, 12> kWords = {
       {{"started", NodeEvent::Kind::kStarted},
        {"applied", NodeEvent::Kind::kApplied},
        {"committed", NodeEvent::Kind::kCommitted},
@@ -147,7 +147,10 @@ std::optional<NodeEvent::Kind> EventKindFromWord(const std::string& word) {
        {"tripped", NodeEvent::Kind::kTripped},
        {"foreign_change", NodeEvent::Kind::kForeignChange},
        {"drain", NodeEvent::Kind::kDrain},
-       {"error", NodeEvent::Kind::kError}}};
+       {"error", NodeEvent::Kind::kError},
+       {"damage", NodeEvent::Kind::kDamage},
+       {"stuck", NodeEvent::Kind::kStuck},
+       {"recovered", NodeEvent::Kind::kRecovered}}};
   for (const auto& [name, kind] : kWords) {
     if (name == word) return kind;
   }

@@ -32,7 +32,10 @@ struct NodeEvent {
     kTripped,
     kForeignChange,
     kDrain,
-    kError
+    kError,
+    kDamage,
+    kStuck,
+    kRecovered
   };
   uint64_t number = 0;  // ascending without gaps, from 1
   int64_t wall_ms = 0;

@@ -31,8 +31,10 @@ enum class KnobId : uint8_t {
   kDedup,
   kReadPolicy,
   kReadAdmission,
+  kCompactionPoliteness,
+  kScrubMibps,
 };
-inline constexpr size_t kKnobCount = 15;
+inline constexpr size_t kKnobCount = 17;
 
 enum class KnobKind : uint8_t { kInteger, kBytes, kPercent, kMicroseconds, kChoice };
 enum class KnobOwner : uint8_t { kAgent, kOperator };

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
+#include "storage-backend/policy/compaction_pacing.h"
 #include "storage-backend/volume/volume_impl.h"
 
 namespace ebb::storage {
@@ -14,8 +15,6 @@ namespace {
 // An open group is written to the device at the latest when it is this old.
 constexpr uint64_t kGroupAgeNs = 3 * kNsPerMs;
 constexpr uint64_t kErrorPauseNs = kNsPerS;
-// Compaction for its own sake only while no client asked for anything this long.
-constexpr uint64_t kCompactionIdleNs = 2 * kNsPerS;
 constexpr size_t kReadCacheChunksAStep = 4;
 
 // How fast clients fill the write space, smoothed over about a second.
@@ -92,6 +91,7 @@ absl::StatusOr<bool> VolumeImpl::RunBackgroundStep() {
   const std::lock_guard step(step_mutex_);
   log_->Tick(clock_.MonotonicNs(), kGroupAgeNs);
   ResizeReadCacheStep(kReadCacheChunksAStep);
+  scrubber_->Step(clock_.MonotonicNs());
   EBB_ASSIGN_OR_RETURN(const bool destaged, DestageStep(/*keep_fill=*/0));
   if (destaged) return true;
   return tier_->CompactStep();
@@ -140,7 +140,8 @@ void VolumeImpl::BackgroundLoop() {
         pacing_.OnBatchDone(now_ns, clock_.MonotonicNs());
       } else {
         result = log_->ReleaseClean();
-        if (result.ok() && !*result && now_ns - last_request_ns > kCompactionIdleNs) {
+        const auto politeness = static_cast<int>(setting[KnobId::kCompactionPoliteness]);
+        if (result.ok() && !*result && now_ns - last_request_ns >= CompactionIdleNs(politeness)) {
           result = tier_->CompactStep();
         }
       }
@@ -195,6 +196,7 @@ absl::Status VolumeImpl::Close() {
   stopping_ = true;
   Kick();
   if (background_.joinable()) background_.join();
+  scrubber_->Stop();
   if (closed_) return absl::OkStatus();
   EBB_RETURN_IF_ERROR(log_->Close());
   EBB_RETURN_IF_ERROR(devices_.Stamp(identity_, identity_.epoch, log_->dirty_blocks() * kBlockBytes,

@@ -27,7 +27,8 @@ constexpr uint64_t VolumeMetrics::*kSummed[] = {
     &VolumeMetrics::logical_bytes,        &VolumeMetrics::unique_bytes,
     &VolumeMetrics::physical_bytes,       &VolumeMetrics::read_cache_used_bytes,
     &VolumeMetrics::device_errors,        &VolumeMetrics::checksum_errors,
-    &VolumeMetrics::lost_blocks,
+    &VolumeMetrics::lost_blocks,          &VolumeMetrics::scrub_scanned_bytes,
+    &VolumeMetrics::scrub_damaged_blocks, &VolumeMetrics::scrub_passes,
 };
 
 constexpr OpCounters VolumeMetrics::*kOps[] = {&VolumeMetrics::read, &VolumeMetrics::write,
@@ -40,6 +41,7 @@ void AddMetrics(VolumeMetrics& total, const VolumeMetrics& part) {
   const auto more = static_cast<double>(part.cache_space_bytes);
   if (space + more > 0) {
     total.dirty_share = (total.dirty_share * space + part.dirty_share * more) / (space + more);
+    total.scrub_share = (total.scrub_share * space + part.scrub_share * more) / (space + more);
   }
   for (const auto field : kSummed) total.*field += part.*field;
   for (const auto op : kOps) {
@@ -49,6 +51,7 @@ void AddMetrics(VolumeMetrics& total, const VolumeMetrics& part) {
     (total.*op).latency.Merge((part.*op).latency);
   }
   total.draining = total.draining || part.draining;
+  total.destage_stuck = total.destage_stuck || part.destage_stuck;
 }
 
 absl::StatusOr<std::unique_ptr<Volume>> StripedVolume::Open(
@@ -127,6 +130,11 @@ Setting StripedVolume::ShareOf(const Setting& setting, uint32_t group) const {
   const int64_t step = Spec(KnobId::kReadCacheBytes).step;
   const int64_t steps = setting[KnobId::kReadCacheBytes] / step;
   share.Set(KnobId::kReadCacheBytes, (steps / groups + (group < steps % groups ? 1 : 0)) * step);
+  // Likewise the scrubber's MiB a second; below one for each group, each has one.
+  if (const int64_t scrub = setting[KnobId::kScrubMibps]; scrub > 0) {
+    share.Set(KnobId::kScrubMibps,
+              std::max<int64_t>(1, scrub / groups + (group < scrub % groups ? 1 : 0)));
+  }
   // A group sees its part of a stream.
   const int64_t bypass_step = Spec(KnobId::kSequentialBypassBytes).step;
   if (const int64_t bypass = setting[KnobId::kSequentialBypassBytes]; bypass > 0) {
@@ -248,6 +256,17 @@ VolumeMetrics StripedVolume::Metrics() {
   for (const auto& group : groups_) AddMetrics(total, group->Metrics());
   for (const auto op : kOps) total.*op = requests.*op;
   return total;
+}
+
+std::vector<VolumeNotice> StripedVolume::CheckHealth() {
+  std::vector<VolumeNotice> all;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (VolumeNotice& notice : groups_[g]->CheckHealth()) {
+      notice.text = fmt::format("group {}: {}", g + 1, notice.text);
+      all.push_back(std::move(notice));
+    }
+  }
+  return all;
 }
 
 absl::Status StripedVolume::Drain(const std::function<bool(uint64_t dirty_bytes)>& progress) {

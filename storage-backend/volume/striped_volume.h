@@ -4,8 +4,8 @@
 // A request inside a stripe goes to its group as it is, on the caller's thread; one that crosses a
 // stripe is cut. A flush covers every group. A sequential stream is a sequential stream in each
 // group too, so readahead and bypass work as before. Knobs in bytes that a node has once (the read
-// cache, the length of a stream) are divided among the groups; a destage batch and its parallelism
-// are a group's.
+// cache, the length of a stream, the scrubber's rate) are divided among the groups; a destage batch
+// and its parallelism are a group's.
 //
 // What one group cannot do (a fenced log, a full capacity tier) fails the requests that touch it;
 // the others go on.
@@ -25,7 +25,7 @@
 
 namespace ebb::storage {
 
-// Adds counters and gauges of `part`; dirty_share weighs by cache space.
+// Adds counters and gauges of `part`; shares weigh by cache space.
 void AddMetrics(VolumeMetrics& total, const VolumeMetrics& part);
 
 class StripedVolume final : public Volume {
@@ -43,6 +43,7 @@ class StripedVolume final : public Volume {
   absl::Status Apply(const Setting& setting) override;
   Setting CurrentSetting() const override;
   VolumeMetrics Metrics() override;
+  std::vector<VolumeNotice> CheckHealth() override;
   absl::Status Drain(const std::function<bool(uint64_t dirty_bytes)>& progress) override;
   absl::StatusOr<bool> RunBackgroundStep() override;
   absl::Status Close() override;

@@ -98,6 +98,7 @@ struct VolumeMetrics {
   uint64_t destage_stored_bytes = 0;  // out of it
   uint64_t capacity_written_bytes = 0;
   bool draining = false;
+  bool destage_stuck = false;  // it ought to move blocks and has not for a while
   // Space.
   uint64_t logical_bytes = 0;   // blocks the client has written and not trimmed, destaged part
   uint64_t unique_bytes = 0;    // distinct blocks among them
@@ -108,6 +109,18 @@ struct VolumeMetrics {
   uint64_t checksum_errors = 0;
   uint64_t lost_blocks =
       0;  // damaged on the cache device before they were destaged; read as errors
+  // Scrubber.
+  uint64_t scrub_scanned_bytes = 0;
+  uint64_t scrub_damaged_blocks = 0;
+  uint64_t scrub_passes = 0;  // completed, over all groups
+  double scrub_share = 0;     // of the pass under way
+};
+
+// What the volume found out by itself, for the node's events and its log.
+struct VolumeNotice {
+  enum class Kind : uint8_t { kDamage, kStuck, kRecovered };
+  Kind kind = Kind::kDamage;
+  std::string text;
 };
 
 // One request seen at the front end, for the sampled stream and the recorder.
@@ -146,6 +159,9 @@ class Volume {
   virtual Setting CurrentSetting() const = 0;
 
   virtual VolumeMetrics Metrics() = 0;
+  // What happened since the last call, oldest first. Called every 100 ms or so: it also is when
+  // the volume looks whether its background work still moves.
+  virtual std::vector<VolumeNotice> CheckHealth() { return {}; }
 
   // Destages until nothing is dirty; `progress` gets dirty bytes left. Cancelled when it returns
   // false.

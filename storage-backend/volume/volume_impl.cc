@@ -59,8 +59,14 @@ absl::Status VolumeImpl::Start(const std::function<void(double)>& progress) {
   EBB_RETURN_IF_ERROR(log_->BeginSession());
   identity_.epoch = epoch;
   destager_ = std::make_unique<Destager>(*log_, *tier_, *parts_.cache, clock_);
+  scrubber_ = std::make_unique<Scrubber>(
+      BlockVerifier(*log_, *tier_, *parts_.cache), identity_.volume_bytes / kBlockBytes, clock_,
+      [this](std::string text) { Notice(VolumeNotice::Kind::kDamage, std::move(text)); });
   EBB_RETURN_IF_ERROR(Apply(config_.setting));
-  if (config_.background_threads) background_ = std::thread([this] { BackgroundLoop(); });
+  if (config_.background_threads) {
+    background_ = std::thread([this] { BackgroundLoop(); });
+    scrubber_->Start();
+  }
   return absl::OkStatus();
 }
 
@@ -85,6 +91,7 @@ absl::Status VolumeImpl::Apply(const Setting& setting) {
     throttle_softness_ = static_cast<int>(setting[KnobId::kThrottleSoftness]);
     destage_watermark_ = static_cast<int>(setting[KnobId::kDestageWatermark]);
     log_->SetReadShare(static_cast<double>(setting[KnobId::kNvmeReadShare]) / 100);
+    scrubber_->SetRateMibps(static_cast<uint64_t>(setting[KnobId::kScrubMibps]));
     log_->SetFlushGroupUs(static_cast<uint64_t>(setting[KnobId::kFlushGroupUs]));
     const std::lock_guard cache_lock(log_->mutex());
     read_cache_.SetPolicy(setting.As<ReadPolicy>(KnobId::kReadPolicy));
@@ -137,6 +144,12 @@ VolumeMetrics VolumeImpl::Metrics() {
   metrics.destage_stored_bytes = destage.stored_bytes;
   metrics.capacity_written_bytes = destage.written_bytes;
   metrics.draining = drains_ > 0;
+  metrics.destage_stuck = destage_stuck_;
+  const Scrubber::Progress scrub = scrubber_->progress();
+  metrics.scrub_scanned_bytes = scrub.scanned_bytes;
+  metrics.scrub_damaged_blocks = scrub.damaged_blocks;
+  metrics.scrub_passes = scrub.passes;
+  metrics.scrub_share = scrub.share;
 
   const CapacityUsage capacity = tier_->Usage();
   metrics.logical_bytes = capacity.logical_bytes;
@@ -146,6 +159,45 @@ VolumeMetrics VolumeImpl::Metrics() {
   metrics.device_errors = log_->device_errors() + read_errors_;
   metrics.checksum_errors = checksum_errors_ + destage.checksum_errors;
   return metrics;
+}
+
+void VolumeImpl::Notice(VolumeNotice::Kind kind, std::string text) {
+  constexpr size_t kKeptMax = 100;  // somebody should look every 100 ms
+  const std::lock_guard lock(notices_mutex_);
+  if (notices_.size() < kKeptMax) notices_.push_back({kind, std::move(text)});
+}
+
+std::string VolumeImpl::StuckReason() {
+  {
+    const std::lock_guard lock(background_mutex_);
+    if (!background_error_.ok()) return std::string(background_error_.message());
+  }
+  if (tier_->FreeBytes() == 0) return "the capacity tier is full";
+  return "a batch does not end: the capacity devices, the metadata or the processor stall";
+}
+
+std::vector<VolumeNotice> VolumeImpl::CheckHealth() {
+  const int watermark_percent = destage_watermark_.load(std::memory_order_relaxed);
+  const bool ought_to_destage =
+      log_->HasWork() && (drains_ > 0 || log_->fill() * 100 >= watermark_percent);
+  const Destager::Counters& done = destager_->counters();
+  switch (stuck_.Observe(clock_.MonotonicNs(), ought_to_destage, done.blocks + done.batches)) {
+    case StuckDetector::Change::kStuck:
+      destage_stuck_ = true;
+      Notice(VolumeNotice::Kind::kStuck,
+             fmt::format("destage is stuck: nothing has moved for {} with {} dirty: {}",
+                         FormatDurationNs(stuck_.standing_ns()),
+                         FormatBytes(log_->dirty_blocks() * kBlockBytes), StuckReason()));
+      break;
+    case StuckDetector::Change::kRecovered:
+      destage_stuck_ = false;
+      Notice(VolumeNotice::Kind::kRecovered, "destage moves again");
+      break;
+    case StuckDetector::Change::kNone:
+      break;
+  }
+  const std::lock_guard lock(notices_mutex_);
+  return std::exchange(notices_, {});
 }
 
 std::string VolumeImpl::Describe() const {

@@ -23,10 +23,12 @@
 #include "storage-backend/metadata/metadata_store.h"
 #include "storage-backend/policy/destage_pacing.h"
 #include "storage-backend/policy/stream_detector.h"
+#include "storage-backend/policy/stuck_detector.h"
 #include "storage-backend/policy/write_throttle.h"
 #include "storage-backend/volume/node_devices.h"
 #include "storage-backend/volume/op_stats.h"
 #include "storage-backend/volume/read_cache.h"
+#include "storage-backend/volume/scrubber.h"
 #include "storage-backend/volume/volume.h"
 
 namespace ebb::storage {
@@ -57,6 +59,7 @@ class VolumeImpl final : public Volume {
   absl::Status Apply(const Setting& setting) override;
   Setting CurrentSetting() const override;
   VolumeMetrics Metrics() override;
+  std::vector<VolumeNotice> CheckHealth() override;
   absl::Status Drain(const std::function<bool(uint64_t dirty_bytes)>& progress) override;
   absl::StatusOr<bool> RunBackgroundStep() override;
   absl::Status Close() override;
@@ -158,6 +161,9 @@ class VolumeImpl final : public Volume {
 
   VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clock);
   absl::Status Start(const std::function<void(double)>& progress);
+  void Notice(VolumeNotice::Kind kind, std::string text);
+  // Why nothing moves, as far as it is known.
+  std::string StuckReason();
 
   const VolumeConfig config_;
   Clock& clock_;
@@ -200,6 +206,13 @@ class VolumeImpl final : public Volume {
   std::atomic<bool> stopping_{false};
   bool closed_ = false;
   std::thread background_;
+
+  static constexpr uint64_t kStuckAfterNs = 30'000'000'000;
+  std::mutex notices_mutex_;
+  std::vector<VolumeNotice> notices_;
+  StuckDetector stuck_{kStuckAfterNs};  // of the caller of CheckHealth
+  std::atomic<bool> destage_stuck_{false};
+  std::unique_ptr<Scrubber> scrubber_;
 };
 
 }  // namespace ebb::storage

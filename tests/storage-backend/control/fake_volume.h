@@ -56,6 +56,14 @@ class FakeVolume final : public Volume {
     const std::lock_guard lock(mutex_);
     return metrics_;
   }
+  std::vector<VolumeNotice> CheckHealth() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(notices_, {});
+  }
+  void AddNotice(VolumeNotice notice) {
+    const std::lock_guard lock(mutex_);
+    notices_.push_back(std::move(notice));
+  }
   // Empties one block a call of `progress`, once SetDrainPaused(false).
   absl::Status Drain(const std::function<bool(uint64_t)>& progress) override {
     while (true) {
@@ -89,6 +97,7 @@ class FakeVolume final : public Volume {
   std::vector<std::byte> data_;
   Setting setting_;
   VolumeMetrics metrics_;
+  std::vector<VolumeNotice> notices_;
   std::atomic<bool> drain_paused_{true};
   std::atomic<bool> fail_{false};
   std::atomic<bool> closed_{false};
