@@ -426,6 +426,35 @@ void AddStatus(CLI::App& node, Session& session) {
   });
 }
 
+// ---- metrics
+
+absl::Status ShowMetrics(Session& session, const Target& target) {
+  std::unique_ptr<JsonRpcClient> owner;
+  EBB_ASSIGN_OR_RETURN(JsonRpcClient * client, Connect(target, owner));
+  if (session.format == Format::kJson) {
+    EBB_ASSIGN_OR_RETURN(const Json metrics, Call(*client, "metrics.get"));
+    session.Print(metrics.dump(2) + "\n");
+    return absl::OkStatus();
+  }
+  EBB_ASSIGN_OR_RETURN(const Json answer, Call(*client, "metrics.text"));
+  session.Print(answer.value("text", ""));
+  return absl::OkStatus();
+}
+
+void AddMetrics(CLI::App& node, Session& session) {
+  auto target = std::make_shared<Target>();
+  CLI::App* metrics = node.add_subcommand("metrics", "a node's metrics as Prometheus text");
+  metrics->footer(
+      "For Prometheus, let a timer write them where node_exporter's textfile collector looks:\n"
+      "  ebb node metrics --socket /run/ebb/alpha.sock > alpha.prom.new && mv alpha.prom.new "
+      "alpha.prom\n"
+      "With -o json: the cumulative counters and histograms as the tuner gets them.");
+  AddTarget(metrics, *target);
+  metrics->callback([target, &session] {
+    session.chosen = [target](Session& s) { return ShowMetrics(s, *target); };
+  });
+}
+
 // ---- drain
 
 // How the drain that began after event `before` ended.
@@ -495,6 +524,7 @@ void AddNodeCommands(CLI::App& app, Session& session) {
   AddStart(*node, session);
   AddStop(*node, session);
   AddStatus(*node, session);
+  AddMetrics(*node, session);
   AddDrain(*node, session);
 }
 

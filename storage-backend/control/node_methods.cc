@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "storage-backend/control/knob_json.h"
 #include "storage-backend/control/metrics_json.h"
+#include "storage-backend/control/metrics_text.h"
 #include "storage-backend/control/node_server.h"
 #include "storage-backend/control/params.h"
 
@@ -83,6 +84,7 @@ std::map<std::string, RpcMethod, std::less<>> NodeServer::Methods() {
   std::map<std::string, RpcMethod, std::less<>> methods;
   methods["node.info"] = Plain([this] { return NodeInfo(); });
   methods["metrics.get"] = Plain([this] { return MetricsGet(); });
+  methods["metrics.text"] = Plain([this] { return MetricsText(); });
   methods["knobs.describe"] = Plain([this] { return RpcReply::Result(KnobTableToJson(limits_)); });
   methods["knobs.get"] =
       Plain([this] { return RpcReply::Result(KnobStateToJson(knobs_->State())); });
@@ -134,7 +136,7 @@ RpcReply NodeServer::NodeInfo() {
                                 {"nbd_uri", NbdUri(config_.nbd)}}));
 }
 
-RpcReply NodeServer::MetricsGet() {
+MetricsFrame NodeServer::Frame() {
   MetricsFrame frame;
   frame.wall_ms = clock_.WallMs();
   frame.monotonic_ns = clock_.MonotonicNs();
@@ -144,7 +146,23 @@ RpcReply NodeServer::MetricsGet() {
   frame.in_flight_ns_sum = in_flight_.IntegralNs(frame.monotonic_ns);
   frame.in_flight = in_flight_.in_flight();
   frame.busy_cpu_ns = ProcessCpuNs();
+  return frame;
+}
+
+RpcReply NodeServer::MetricsGet() {
+  const MetricsFrame frame = Frame();
   return RpcReply::Result(MetricsToJson(frame, volume_->Metrics()));
+}
+
+RpcReply NodeServer::MetricsText() {
+  const MetricsFrame frame = Frame();
+  const VolumeMetrics metrics = volume_->Metrics();
+  return RpcReply::Result(Dump({{"text", MetricsToText({.name = config_.name,
+                                                        .uuid = volume_->uuid(),
+                                                        .version = EBB_VERSION,
+                                                        .device_class = config_.device_class},
+                                                       frame, metrics, volume_->CurrentSetting(),
+                                                       drain_->EtaSeconds(metrics.dirty_bytes))}}));
 }
 
 RpcReply NodeServer::KnobsSet(const std::string& params) {

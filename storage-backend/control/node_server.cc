@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/units.h"
+#include "fmt/format.h"
 
 namespace ebb::storage {
 namespace {
@@ -115,6 +116,17 @@ void NodeServer::Watch() {
   std::unique_lock lock(watch_mutex_);
   while (!watch_wake_.wait_for(lock, kWatchInterval, [this] { return stopping_; })) {
     knobs_->Tick();
+    TellNotices();
+  }
+}
+
+void NodeServer::TellNotices() {
+  for (const VolumeNotice& notice : volume_->CheckHealth()) {
+    fmt::print(stderr, "ebb: {}\n", notice.text);
+    knobs_->Record(notice.kind == VolumeNotice::Kind::kDamage  ? NodeEvent::Kind::kDamage
+                   : notice.kind == VolumeNotice::Kind::kStuck ? NodeEvent::Kind::kStuck
+                                                               : NodeEvent::Kind::kRecovered,
+                   notice.text);
   }
 }
 

@@ -25,6 +25,7 @@
 #include "storage-backend/control/in_flight_meter.h"
 #include "storage-backend/control/json_rpc_server.h"
 #include "storage-backend/control/knob_controller.h"
+#include "storage-backend/control/metrics_json.h"
 #include "storage-backend/control/node_config.h"
 #include "storage-backend/control/stream_sampler.h"
 #include "storage-backend/device/device.h"
@@ -81,6 +82,8 @@ class NodeServer {
 
   absl::Status StartServing();
   void Watch();
+  // What the volume noticed by itself: one event and one log line each.
+  void TellNotices();
   void StopThreads();
   TripSample SampleForTrips();
   template <typename Verb>
@@ -89,7 +92,9 @@ class NodeServer {
   // node_methods.cc: the methods of PROTOCOL.md.
   std::map<std::string, RpcMethod, std::less<>> Methods();
   RpcReply NodeInfo();
+  MetricsFrame Frame();
   RpcReply MetricsGet();
+  RpcReply MetricsText();
   RpcReply KnobsSet(const std::string& params);
   RpcReply KnobsRenew(const std::string& params);
   RpcReply KnobsCommit(const std::string& params);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -111,6 +112,39 @@ TEST_F(NodeServerTest, MetricsCountWhatTheVerbsDid) {
   EXPECT_TRUE(metrics["counters"].contains("in_flight_ns_sum"));
   EXPECT_EQ(metrics["gauges"]["draining"], false);
   EXPECT_EQ(observed_, "W8192 R0 F0 ");
+}
+
+TEST_F(NodeServerTest, WhatTheVolumeNoticesBecomesOneEventEach) {
+  volume_->AddNotice({VolumeNotice::Kind::kDamage, "scrub: block 7 is damaged"});
+  volume_->AddNotice({VolumeNotice::Kind::kStuck, "destage is stuck"});
+  volume_->AddNotice({VolumeNotice::Kind::kRecovered, "destage moves again"});
+
+  std::map<std::string, std::string> told;
+  for (int i = 0; i < 600 && told.size() < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    told.clear();
+    const Json answer = Call("events.get");
+    for (const Json& event : answer["events"]) {
+      const std::string kind = event["kind"];
+      if (kind == "damage" || kind == "stuck" || kind == "recovered") {
+        EXPECT_TRUE(told.emplace(kind, event["text"]).second) << kind;
+      }
+    }
+  }
+
+  EXPECT_EQ(told["damage"], "scrub: block 7 is damaged");
+  EXPECT_EQ(told["stuck"], "destage is stuck");
+  EXPECT_EQ(told["recovered"], "destage moves again");
+}
+
+TEST_F(NodeServerTest, MetricsComeAsTextToo) {
+  std::vector<std::byte> data(4096);
+  ASSERT_TRUE(node_->Read(0, data).ok());
+
+  const std::string text = Call("metrics.text")["text"];
+
+  EXPECT_THAT(text, HasSubstr("ebb_requests_total{kind=\"read\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_node_info{name=\"test\""));
 }
 
 TEST_F(NodeServerTest, EpochChangesAtEveryStart) {
