@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -44,6 +46,13 @@ bool KernelHasIoUring() {
   if (io_uring_queue_init(1, &ring, 0) != 0) return false;
   io_uring_queue_exit(&ring);
   return true;
+}
+
+// A file of tmpfs or ramfs. io_uring hands each of its transfers to a worker thread of the kernel,
+// which costs more than the copy.
+bool IsInMemory(int fd) {
+  struct statfs about {};
+  return fstatfs(fd, &about) == 0 && (about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC);
 }
 
 absl::Status DeviceError(int error_number, const std::string& what) {
@@ -124,7 +133,8 @@ absl::StatusOr<std::unique_ptr<UringDevice>> UringDevice::Open(const std::string
   }
   EBB_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOf(path, handle.get(), about));
   EBB_RETURN_IF_ERROR(CheckSize(path, bytes, expected_bytes));
-  traits.io_uring = KernelHasIoUring();
+  traits.in_memory = !traits.block_device && IsInMemory(handle.get());
+  traits.io_uring = !traits.in_memory && KernelHasIoUring();
   return std::unique_ptr<UringDevice>(new UringDevice(path, handle.release(), bytes, traits));
 }
 
@@ -232,7 +242,9 @@ absl::StatusOr<uint64_t> UringDevice::AllocatedBytes() {
 std::string UringDevice::Describe() const {
   return fmt::format("{} {}, {}{}{}", traits_.block_device ? "block device" : "file", path_,
                      FormatBytes(size_bytes_), traits_.direct ? "" : ", buffered (no O_DIRECT)",
-                     traits_.io_uring ? "" : ", without io_uring");
+                     traits_.in_memory  ? ", in memory"
+                     : traits_.io_uring ? ""
+                                        : ", without io_uring");
 }
 
 // A ring for one submitter. Requests that cannot be started (bad range, fenced) complete at once

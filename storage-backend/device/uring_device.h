@@ -3,7 +3,8 @@
 // Blocking verbs are pread, pwrite and fdatasync on the caller's thread; MakeQueue gives an
 // io_uring of its own. Where the file system refuses O_DIRECT (tmpfs), transfers are buffered and
 // durability comes from fdatasync all the same; where the kernel refuses io_uring (some
-// containers), queues do their transfers one by one inside Submit. Describe says both. Thread-safe.
+// containers), and for files in memory, queues do their transfers one by one inside Submit.
+// Describe says so. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -48,6 +49,7 @@ class UringDevice final : public Device {
   struct Traits {
     bool block_device = false;
     bool direct = true;
+    bool in_memory = false;  // a file of tmpfs: transfers are copies
     bool io_uring = true;
   };
 

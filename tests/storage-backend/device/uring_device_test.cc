@@ -5,8 +5,10 @@
 
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -135,6 +137,32 @@ TEST(UringDeviceTest, CreateRefusesToOverwriteAndOddSizes) {
   EXPECT_EQ(CreateDeviceFile(folder.File("b"), 1000).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(CreateDeviceFile(folder.File("b"), 0).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(CreateDeviceFile(folder.File("none/b"), kMiB).ok());
+}
+
+TEST(UringDeviceTest, AFileInMemoryNeedsNoRing) {
+  struct statfs about {};
+  if (statfs("/dev/shm", &about) != 0 || about.f_type != TMPFS_MAGIC) {
+    GTEST_SKIP() << "/dev/shm is not in memory here";
+  }
+  const std::string path = "/dev/shm/ebb-uring-device-test-" + std::to_string(getpid());
+  ASSERT_TRUE(CreateDeviceFile(path, kMiB).ok());
+  auto device = UringDevice::Open(path);
+  unlink(path.c_str());
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto queue = (*device)->MakeQueue(2);
+  AlignedBuffer in(4096);
+  AlignedBuffer out(4096);
+  in.data()[7] = std::byte{42};
+  Io write{.kind = Io::Kind::kWrite, .offset = 8192, .data = in.data(), .bytes = 4096};
+  Io read{.kind = Io::Kind::kRead, .offset = 8192, .data = out.data(), .bytes = 4096};
+
+  queue->Submit(&write);
+  queue->Submit(&read);
+
+  // Both were done inside Submit, in order: the read found what the write left.
+  EXPECT_EQ(queue->Reap(2).size(), 2u);
+  EXPECT_EQ(out.data()[7], std::byte{42});
+  EXPECT_THAT((*device)->Describe(), HasSubstr("in memory"));
 }
 
 TEST(UringDeviceTest, DescribeNamesPathAndSize) {
