@@ -177,7 +177,7 @@ constexpr std::array<KnobSpec, kKnobCount> kTable = {{
     {KnobId::kReadPolicy, "read_policy", KnobKind::kChoice, 0, 1, 1, 1, false, kReadPolicyWords, 20,
      KnobOwner::kOperator, "",
      "Eviction order of the read cache: scan resistance against recency."},
-    {KnobId::kReadAdmission, "read_admission", KnobKind::kChoice, 0, 1, 0, 1, false,
+    {KnobId::kReadAdmission, "read_admission", KnobKind::kChoice, 0, 1, 1, 1, false,
      kReadAdmissionWords, 20, KnobOwner::kOperator, "",
      "Which misses enter the read cache: one-time reads kept out against a later first hit."},
     {KnobId::kCompactionPoliteness,

@@ -147,9 +147,12 @@ bool VolumeImpl::PlanReadahead(ReadPlan& plan) {
   const uint64_t bypass_bytes = sequential_bypass_bytes_.load(std::memory_order_relaxed);
   if (bypass_bytes > 0 && verdict.run_blocks * kBlockBytes > bypass_bytes) return false;
   if (!verdict.sequential || !verdict.at_front || read_cache_.off()) return true;
+  const uint32_t readahead_blocks = readahead_blocks_.load(std::memory_order_relaxed);
+  // A client that asks for as much at once reads ahead by itself.
+  if (plan.wanted >= readahead_blocks) return true;
   const uint64_t begin = plan.first_block + plan.wanted;
-  const uint64_t end = std::min<uint64_t>(begin + readahead_blocks_.load(std::memory_order_relaxed),
-                                          identity_.volume_bytes / kBlockBytes);
+  const uint64_t end =
+      std::min<uint64_t>(begin + readahead_blocks, identity_.volume_bytes / kBlockBytes);
   for (uint64_t block = begin; block < end; ++block) {
     if (read_cache_.Contains(block)) break;
     const CacheLog::Place place = log_->FindLocked(block);

@@ -272,6 +272,7 @@ TEST_F(VolumeTest, IllegalSettingChangesNothing) {
 }
 
 TEST_F(VolumeTest, ReadCacheCanBeTurnedOffAndOnAgain) {
+  Set(KnobId::kReadAdmission, static_cast<int64_t>(ReadAdmission::kAlways));
   for (uint64_t block = 0; block < 20; ++block) ASSERT_TRUE(Put(block, 1).ok());
   Set(KnobId::kNvmeReadShare, 0);
   Drain();
@@ -309,6 +310,24 @@ TEST_F(VolumeTest, LongStreamsBypassTheReadCache) {
   EXPECT_LT(volume().Metrics().read_cache_used_bytes, 100U * kBlockBytes);
 }
 
+TEST_F(VolumeTest, ReadsAsLongAsTheReadaheadReadNothingAhead) {
+  Set(KnobId::kNvmeReadShare, 0);
+  Set(KnobId::kReadaheadBlocks, 8);
+  for (uint64_t block = 0; block < 200; ++block) ASSERT_TRUE(Put(block, 1).ok());
+  Drain();
+  const auto read_all = [&](uint64_t blocks) {
+    AlignedBuffer data(blocks * kBlockBytes);
+    for (uint64_t block = 0; block < 96; block += blocks) {
+      ASSERT_TRUE(volume().Read(block * kBlockBytes, data.span()).ok());
+    }
+  };
+
+  read_all(8);
+  EXPECT_EQ(volume().Metrics().readahead_blocks, 0U);
+  read_all(4);
+  EXPECT_GT(volume().Metrics().readahead_blocks, 0U);
+}
+
 TEST_F(VolumeTest, SecondHitAdmissionKeepsOneTimeReadsOut) {
   Set(KnobId::kNvmeReadShare, 0);
   Set(KnobId::kReadaheadBlocks, 0);
@@ -323,6 +342,7 @@ TEST_F(VolumeTest, SecondHitAdmissionKeepsOneTimeReadsOut) {
 }
 
 TEST_F(VolumeTest, PolicyChangeKeepsWhatIsCached) {
+  Set(KnobId::kReadAdmission, static_cast<int64_t>(ReadAdmission::kAlways));
   Set(KnobId::kNvmeReadShare, 0);
   for (uint64_t block = 0; block < 100; ++block) ASSERT_TRUE(Put(block, 1).ok());
   Drain();
