@@ -20,9 +20,9 @@ TEST(ScenarioTest, TheNodesConfigurationIsOneThatNodesRead) {
 
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->volume_bytes, shape.volume_bytes);
-  EXPECT_EQ(config->cache.create_bytes, shape.cache_bytes);
-  EXPECT_EQ(config->capacity.size(), static_cast<size_t>(shape.capacity_devices));
-  EXPECT_EQ(config->capacity[0].shape, shape.capacity_shape);
+  EXPECT_EQ(config->groups[0].cache.create_bytes, shape.cache_bytes);
+  EXPECT_EQ(config->groups[0].capacity.size(), static_cast<size_t>(shape.capacity_devices));
+  EXPECT_EQ(config->groups[0].capacity[0].shape, shape.capacity_shape);
   EXPECT_EQ(config->control_socket, "/scratch/control.sock");
   EXPECT_EQ(config->nbd.socket, "/scratch/nbd.sock");
 }
