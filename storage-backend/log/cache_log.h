@@ -152,6 +152,8 @@ class CacheLog {
   bool WantsCopies() const { return clean_segments_kept_.load(std::memory_order_relaxed) > 0; }
   uint64_t appended_blocks() const { return appended_blocks_.load(std::memory_order_relaxed); }
   uint64_t dirty_blocks() const { return dirty_blocks_.load(std::memory_order_relaxed); }
+  // Whether so many blocks can be appended now without waiting for a segment to become free.
+  bool HasRoomFor(uint64_t blocks);
   // Waits, at most 20 ms of real time, for a segment to become free.
   void WaitForSpace();
   // The first error that fenced the log, or OK.

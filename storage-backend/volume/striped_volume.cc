@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
+#include "storage-backend/volume/striped_queue.h"
 
 namespace ebb::storage {
 namespace {
@@ -309,6 +310,10 @@ std::string StripedVolume::Describe() const {
     text += fmt::format("; group {}: {}", g + 1, groups_[g]->Describe());
   }
   return text;
+}
+
+std::unique_ptr<RequestQueue> StripedVolume::MakeQueue(size_t depth) {
+  return std::make_unique<StripedQueue>(*this, depth);
 }
 
 }  // namespace ebb::storage

@@ -51,7 +51,11 @@ class StripedVolume final : public Volume {
   std::string Describe() const override;
   std::string uuid() const override { return groups_[0]->uuid(); }
 
+  std::unique_ptr<RequestQueue> MakeQueue(size_t depth) override;
+
  private:
+  friend class StripedQueue;
+
   StripedVolume(const VolumeConfig& config, Clock& clock, size_t group_count)
       : config_(config), clock_(clock), layout_{static_cast<uint32_t>(group_count)} {}
 

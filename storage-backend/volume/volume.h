@@ -27,6 +27,7 @@
 #include "storage-backend/device/device.h"
 #include "storage-backend/device/superblock.h"
 #include "storage-backend/knobs/knobs.h"
+#include "storage-backend/volume/request_queue.h"
 
 namespace ebb::storage {
 
@@ -153,6 +154,11 @@ class Volume {
   virtual absl::Status WriteZeroes(uint64_t offset, uint64_t bytes, bool fua) = 0;
   virtual absl::Status Trim(uint64_t offset, uint64_t bytes, bool fua) = 0;
   virtual absl::Status Flush() = 0;
+
+  // The asynchronous way in; the volume outlives the queue. Here: every request inside Submit.
+  virtual std::unique_ptr<RequestQueue> MakeQueue(size_t depth) {
+    return MakeBlockingQueue(*this, depth);
+  }
 
   // Takes effect for the next request; refused whole when any value is illegal. Never blocks I/O.
   virtual absl::Status Apply(const Setting& setting) = 0;

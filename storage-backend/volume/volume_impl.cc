@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
+#include "storage-backend/volume/volume_queue.h"
 
 namespace ebb::storage {
 namespace {
@@ -219,6 +220,10 @@ absl::Status VolumeImpl::CheckRange(uint64_t offset, uint64_t bytes) const {
 absl::Status VolumeImpl::Finish(Op op, uint64_t bytes, uint64_t begin_ns, absl::Status status) {
   stats_.Record(op, bytes, clock_.MonotonicNs() - begin_ns, status.ok());
   return status;
+}
+
+std::unique_ptr<RequestQueue> VolumeImpl::MakeQueue(size_t depth) {
+  return std::make_unique<VolumeQueue>(*this, depth);
 }
 
 }  // namespace ebb::storage

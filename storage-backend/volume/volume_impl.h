@@ -67,7 +67,11 @@ class VolumeImpl final : public Volume {
   std::string Describe() const override;
   std::string uuid() const override { return FormatUuid(identity_.uuid); }
 
+  std::unique_ptr<RequestQueue> MakeQueue(size_t depth) override;
+
  private:
+  friend class VolumeQueue;
+
   // --- reads ---
   enum class Source : uint8_t { kDram, kLog, kCapacity, kZeroes, kLost };
   struct BlockPlan {
@@ -118,6 +122,10 @@ class VolumeImpl final : public Volume {
   absl::Status CopyAndCut(ReadPlan& plan, std::span<std::byte> out, ReadScratch& scratch);
   // Reads the runs that are on the cache device, all at once.
   void ReadFromCache(const ReadPlan& plan, ReadScratch& scratch);
+  // What is left once ReadFromCache is done: verifies, reads from the capacity tier, copies.
+  absl::Status FinishRuns(ReadPlan& plan, std::span<std::byte> out, ReadScratch& scratch);
+  // Gives back what the plan holds, keeps what is worth keeping, and counts.
+  void EndRead(const absl::Status& status, ReadScratch& scratch, ReadSources* sources);
   // Verifies a run of the cache device; what is damaged there and clean comes from below.
   absl::Status FinishCacheRun(ReadPlan& plan, ReadRun& run);
   absl::Status ReadFromCapacity(ReadPlan& plan, ReadRun& run, ReadScratch& scratch);
@@ -127,7 +135,8 @@ class VolumeImpl final : public Volume {
   void CopyToCache(ReadScratch& scratch);
   // Publishes filled slots unless their block changed since the plan was made; unpins everything.
   void FinishPlan(ReadPlan& plan, bool ok);
-  absl::Status CheckBlock(const BlockPlan& plan, uint64_t block, const std::byte* data);
+  void UnpinBlock(BlockPlan& plan);
+  absl::Status CheckBlock(const BlockPlan& plan, uint64_t block, uint32_t crc32c);
   std::unique_ptr<ReadScratch> TakeScratch();
   void GiveScratch(std::unique_ptr<ReadScratch> scratch);
 
@@ -143,6 +152,8 @@ class VolumeImpl final : public Volume {
                            uint64_t* sequence);
   absl::Status WriteZeroBytes(uint64_t offset, uint64_t bytes, uint64_t* sequence);
   void Throttle(uint64_t bytes);
+  // Whether a write of so many bytes goes into the log without waiting, as far as one can see.
+  bool HasRoom(uint64_t bytes);
   // ResourceExhausted when these blocks, now to be dirty, could not be destaged any more.
   absl::Status CheckSpace(uint64_t first_block, uint64_t blocks);
   // Waits for, or makes, room in a full log.

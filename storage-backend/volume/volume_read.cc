@@ -74,12 +74,18 @@ absl::Status VolumeImpl::ReadBlocks(uint64_t first_block, std::span<std::byte> o
                                     ReadScratch& scratch, ReadSources* sources) {
   ReadPlan& plan = scratch.plan;
   PlanRead(first_block, static_cast<uint32_t>(out.size() / kBlockBytes), client, plan);
-  const absl::Status status = ExecuteRead(plan, out, scratch);
+  absl::Status status = ExecuteRead(plan, out, scratch);
+  EndRead(status, scratch, sources);
+  return status;
+}
+
+void VolumeImpl::EndRead(const absl::Status& status, ReadScratch& scratch, ReadSources* sources) {
+  ReadPlan& plan = scratch.plan;
   FinishPlan(plan, status.ok());
   // Only now: an append may wait for a group buffer that this very read had pinned.
   if (status.ok() && plan.copies) CopyToCache(scratch);
   if (!status.ok()) read_errors_.fetch_add(1, std::memory_order_relaxed);
-  if (sources == nullptr) return status;
+  if (sources == nullptr) return;
   for (uint32_t i = 0; i < plan.wanted; ++i) {
     switch (plan.blocks[i].source) {
       case Source::kDram:
@@ -99,7 +105,6 @@ absl::Status VolumeImpl::ReadBlocks(uint64_t first_block, std::span<std::byte> o
     }
   }
   sources->readahead_blocks += plan.blocks.size() - plan.wanted;
-  return status;
 }
 
 void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, ReadPlan& plan) {
@@ -188,9 +193,9 @@ void VolumeImpl::PlanKeeping(ReadPlan& plan) {
   }
 }
 
-absl::Status VolumeImpl::CheckBlock(const BlockPlan& plan, uint64_t block, const std::byte* data) {
+absl::Status VolumeImpl::CheckBlock(const BlockPlan& plan, uint64_t block, uint32_t crc32c) {
   const uint32_t expected = plan.source == Source::kDram ? plan.slot->crc32c : plan.place.crc32c;
-  if (Crc32c({data, kBlockBytes}) == expected) return absl::OkStatus();
+  if (crc32c == expected) return absl::OkStatus();
   checksum_errors_.fetch_add(1, std::memory_order_relaxed);
   return absl::DataLossError(fmt::format("block {} (cache block {}) does not match its checksum",
                                          block, plan.place.cache_block));
@@ -201,7 +206,7 @@ absl::Status VolumeImpl::CopyAndCut(ReadPlan& plan, std::span<std::byte> out,
   scratch.runs.clear();
   const size_t count = plan.blocks.size();
   for (size_t i = 0; i < count; ++i) {
-    const BlockPlan& one = plan.blocks[i];
+    BlockPlan& one = plan.blocks[i];
     std::byte* to = out.data() + i * kBlockBytes;
     const bool in_log = one.source == Source::kLog;
     if (one.source == Source::kZeroes) {
@@ -214,8 +219,10 @@ absl::Status VolumeImpl::CopyAndCut(ReadPlan& plan, std::span<std::byte> out,
     }
     if (one.source == Source::kDram ||
         (in_log && one.place.kind == CacheLog::Place::Kind::kBuffer)) {
-      std::memcpy(to, in_log ? one.place.data : one.slot->data, kBlockBytes);
-      EBB_RETURN_IF_ERROR(CheckBlock(one, plan.first_block + i, to));
+      const std::byte* from = in_log ? one.place.data : one.slot->data;
+      const uint32_t crc32c = Crc32cCopy(to, {from, kBlockBytes});
+      EBB_RETURN_IF_ERROR(CheckBlock(one, plan.first_block + i, crc32c));
+      UnpinBlock(one);  // the rest of the read may wait for a device
       continue;
     }
     const bool joins =
@@ -245,6 +252,11 @@ absl::Status VolumeImpl::ExecuteRead(ReadPlan& plan, std::span<std::byte> out,
   EBB_RETURN_IF_ERROR(CopyAndCut(plan, out, scratch));
   if (scratch.runs.empty()) return absl::OkStatus();
   ReadFromCache(plan, scratch);
+  return FinishRuns(plan, out, scratch);
+}
+
+absl::Status VolumeImpl::FinishRuns(ReadPlan& plan, std::span<std::byte> out,
+                                    ReadScratch& scratch) {
   for (ReadRun& run : scratch.runs) {
     if (plan.blocks[run.begin].source == Source::kLog) {
       EBB_RETURN_IF_ERROR(FinishCacheRun(plan, run));
@@ -289,8 +301,8 @@ void VolumeImpl::ReadFromCache(const ReadPlan& plan, ReadScratch& scratch) {
 absl::Status VolumeImpl::FinishCacheRun(ReadPlan& plan, ReadRun& run) {
   absl::Status status = run.io.status;
   for (size_t i = run.begin; i < run.end && status.ok(); ++i) {
-    status =
-        CheckBlock(plan.blocks[i], plan.first_block + i, run.data + (i - run.begin) * kBlockBytes);
+    status = CheckBlock(plan.blocks[i], plan.first_block + i,
+                        Crc32c({run.data + (i - run.begin) * kBlockBytes, kBlockBytes}));
     plan.blocks[i].crc32c = plan.blocks[i].place.crc32c;
   }
   if (status.ok()) return status;
@@ -363,10 +375,14 @@ void VolumeImpl::FinishPlan(ReadPlan& plan, bool ok) {
       }
     }
   }
-  for (const BlockPlan& one : plan.blocks) {
-    if (one.slot != nullptr) one.slot->Unpin();
-    log_->Unpin(one.place);
-  }
+  for (BlockPlan& one : plan.blocks) UnpinBlock(one);
+}
+
+void VolumeImpl::UnpinBlock(BlockPlan& plan) {
+  if (plan.slot != nullptr) plan.slot->Unpin();
+  plan.slot = nullptr;
+  log_->Unpin(plan.place);
+  plan.place.kind = CacheLog::Place::Kind::kAbsent;
 }
 
 }  // namespace ebb::storage

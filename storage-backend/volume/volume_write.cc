@@ -170,6 +170,13 @@ absl::Status VolumeImpl::AppendRange(EntryKind kind, uint64_t first_block, uint6
   return absl::OkStatus();
 }
 
+bool VolumeImpl::HasRoom(uint64_t bytes) {
+  const double share = static_cast<double>(bytes) / static_cast<double>(log_->write_space_bytes());
+  return log_->fill() + share <
+         WriteThrottle::StartFill(throttle_softness_.load(std::memory_order_relaxed),
+                                  destage_watermark_.load(std::memory_order_relaxed));
+}
+
 void VolumeImpl::Throttle(uint64_t bytes) {
   const int softness = throttle_softness_.load(std::memory_order_relaxed);
   const int watermark = destage_watermark_.load(std::memory_order_relaxed);
