@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "fmt/format.h"
+#include "tests/storage-backend/volume/queue_player.h"
 #include "tests/storage-backend/volume/striped_fixture.h"
 #include "tests/storage-backend/volume/volume_fixture.h"
 
@@ -263,6 +264,25 @@ TEST(AddMetricsTest, KnowsEveryField) {
   constexpr size_t kKnownBytes = 4 * sizeof(OpCounters) + 35 * 8;
   EXPECT_EQ(sizeof(VolumeMetrics), kKnownBytes)
       << "VolumeMetrics has changed: AddMetrics must know the new field, then this number follows";
+}
+
+// Requests inside a stripe, across stripes and to all groups, many in flight.
+TEST(StripedVolumeTest, RandomRequestsInFlightEqualTheModel) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    StripedTestNode node(2 + seed % 2, seed);
+    node.config().background_threads = true;  // several threads wait for room
+    ASSERT_TRUE(node.Open().ok());
+    // Four stripes: a twentieth of the requests crosses a border.
+    QueuePlayer player(node.volume(), 4 * StripeLayout::kStripeBytes / kBlockBytes, seed);
+
+    player.Play(1500);
+
+    player.VerifyAll(node.volume());
+    const VolumeMetrics metrics = node.volume().Metrics();
+    EXPECT_GT(metrics.write.ops, 0U);
+    EXPECT_EQ(metrics.write.ops, metrics.write.latency.count());
+  }
 }
 
 }  // namespace

@@ -2,15 +2,12 @@
 // while much is in flight.
 #include "storage-backend/volume/volume_queue.h"
 
-#include <cstring>
-#include <map>
-#include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "base/rng.h"
-#include "base/units.h"
 #include "fmt/format.h"
+#include "tests/storage-backend/volume/queue_player.h"
 #include "tests/storage-backend/volume/volume_fixture.h"
 
 namespace ebb::storage {
@@ -29,111 +26,16 @@ TestNodeOptions SmallNode() {
           .read_cache_bytes = 1 << 20};
 }
 
-// A request with its memory, and what a read must find.
-struct Job {
-  Request request;
-  AlignedBuffer memory;
-  uint64_t block = 0;
-  uint64_t count = 0;
-  std::vector<uint64_t> expected;
-};
-
-class Player {
- public:
-  Player(Volume& volume, uint64_t seed)
-      : rng_(seed), queue_(volume.MakeQueue(32)), versions_(kBlocks, 0) {}
-
-  void Play(int requests) {
-    for (int i = 0; i < requests; ++i) {
-      while (queue_->in_flight() == queue_->depth() || !SubmitOne()) Reap(1);
-      if (rng_.Chance(0.2)) Reap(0);
-    }
-    Reap(queue_->in_flight());
-    EXPECT_EQ(queue_->in_flight(), 0U);
-  }
-  const std::vector<uint64_t>& versions() const { return versions_; }
-
- private:
-  // False when the blocks it fell upon are busy: requests in flight have no order.
-  bool SubmitOne() {
-    auto job = std::make_unique<Job>();
-    job->block = rng_.Below(kBlocks);
-    job->count =
-        1 + rng_.Below(std::min<uint64_t>(kBlocks - job->block, rng_.Chance(0.2) ? 40 : 3));
-    for (uint64_t b = job->block; b < job->block + job->count; ++b) {
-      if (busy_.contains(b)) return false;
-    }
-    Request& request = job->request;
-    request.offset = job->block * kBlockBytes;
-    request.bytes = job->count * kBlockBytes;
-    request.context = job.get();
-    request.fua = rng_.Chance(0.05);
-    job->memory = AlignedBuffer(request.bytes);
-    request.data = job->memory.data();
-    const uint64_t kind = rng_.Below(20);
-    if (kind < 9) {
-      request.kind = Request::Kind::kRead;
-      for (uint64_t b = job->block; b < job->block + job->count; ++b) {
-        job->expected.push_back(versions_[b]);
-      }
-    } else if (kind < 17) {
-      request.kind = Request::Kind::kWrite;
-      for (uint64_t i = 0; i < job->count; ++i) {
-        versions_[job->block + i] = ++version_;
-        const AlignedBuffer block = MakeBlock(job->block + i, version_);
-        std::memcpy(job->memory.data() + i * kBlockBytes, block.data(), kBlockBytes);
-      }
-    } else if (kind < 19) {
-      request.kind = kind == 17 ? Request::Kind::kTrim : Request::Kind::kWriteZeroes;
-      std::fill_n(versions_.begin() + static_cast<std::ptrdiff_t>(job->block), job->count, 0);
-    } else {
-      request.kind = Request::Kind::kFlush;
-    }
-    for (uint64_t b = job->block; b < job->block + job->count; ++b) busy_.insert(b);
-    queue_->Submit(&request);
-    jobs_[job.get()] = std::move(job);
-    return true;
-  }
-
-  void Reap(size_t min_completions) {
-    std::vector<Request*> done;
-    queue_->Reap(min_completions, done);
-    ASSERT_GE(done.size(), min_completions);
-    for (Request* request : done) {
-      auto* const job = static_cast<Job*>(request->context);
-      EXPECT_TRUE(request->status.ok()) << request->status;
-      for (uint64_t i = 0; i < job->expected.size(); ++i) {
-        EXPECT_EQ(VersionOf(job->block + i, job->memory.span(i * kBlockBytes, kBlockBytes)),
-                  job->expected[i])
-            << "block " << job->block + i;
-      }
-      for (uint64_t b = job->block; b < job->block + job->count; ++b) busy_.erase(b);
-      ASSERT_EQ(jobs_.erase(job), 1U) << "a request came back twice";
-    }
-  }
-
-  Rng rng_;
-  std::unique_ptr<RequestQueue> queue_;
-  std::vector<uint64_t> versions_;
-  uint64_t version_ = 0;
-  std::set<uint64_t> busy_;
-  std::map<Job*, std::unique_ptr<Job>> jobs_;
-};
-
 TEST(VolumeQueueTest, RandomRequestsInFlightEqualTheModel) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     TestNode node(SmallNode(), RealClock());
     ASSERT_TRUE(node.Open().ok());
-    Player player(node.volume(), seed);
+    QueuePlayer player(node.volume(), kBlocks, seed);
 
     player.Play(3000);
 
-    AlignedBuffer block(kBlockBytes);
-    for (uint64_t b = 0; b < kBlocks; ++b) {
-      ASSERT_TRUE(node.volume().Read(b * kBlockBytes, block.span()).ok());
-      ASSERT_EQ(VersionOf(b, block.span()), player.versions()[b]) << "block " << b;
-    }
+    player.VerifyAll(node.volume());
     const VolumeMetrics metrics = node.volume().Metrics();
     EXPECT_GT(metrics.read_blocks_cache, 0U);
     EXPECT_GT(metrics.read_blocks_capacity, 0U);
@@ -188,6 +90,10 @@ TEST(VolumeQueueTest, ErrorsComeBackWithTheirRequest) {
 TEST(VolumeQueueTest, DestructionWaitsForWhatIsInFlight) {
   TestNode node(SmallNode(), RealClock());
   ASSERT_TRUE(node.Open().ok());
+  struct Job {
+    Request request;
+    AlignedBuffer memory;
+  };
   std::vector<Job> jobs(16);
   auto queue = node.volume().MakeQueue(jobs.size());
   for (Job& job : jobs) {
