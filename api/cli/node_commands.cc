@@ -256,14 +256,16 @@ absl::Status StartNode(Session& session, const StartOrder& order) {
       (std::filesystem::path(config_path).parent_path() / (config.name + ".log")).string();
   EBB_ASSIGN_OR_RETURN(NodeProcess process, NodeProcess::Start(command, log_path));
   ProgressLine line;
+  pid_t pid = 0;
   EBB_RETURN_IF_ERROR(process.WaitReady(
       [&] {
         // Another node's answer is not this one's: its pid tells.
         const absl::StatusOr<Json> info = Call(client, "node.info");
-        return info.ok() && info->value("pid", 0) == process.pid();
+        pid = info.ok() ? info->value("pid", 0) : 0;
+        return process.Owns(pid);
       },
       timeout_ns, [&](const std::string& text) { line.Show(text); }));
-  PrintStarted(session, config, config_path, log_path, process.pid());
+  PrintStarted(session, config, config_path, log_path, pid);
   return absl::OkStatus();
 }
 

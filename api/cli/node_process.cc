@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/cli/restart_policy.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/units.h"
@@ -35,6 +36,8 @@ namespace {
 using storage::ScopedFd;
 
 constexpr const char* kPluginFile = "nbdkit-ebb-plugin.so";
+constexpr const char* kGuardFile = "ebb-nbd-guard.so";
+constexpr uint64_t kRestartPauseNs = 200 * kNsPerMs;
 constexpr uint64_t kPollNs = 30 * kNsPerMs;
 constexpr std::string_view kProgressMark = "ebb: ";
 
@@ -78,8 +81,36 @@ absl::StatusOr<std::string> FindPlugin() {
   std::vector<std::string> arguments = command.arguments;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  if (!command.preload.empty()) {
+    // Behind what is there: a sanitizer's run-time wants to be first.
+    const char* before = std::getenv("LD_PRELOAD");
+    const std::string preload =
+        before == nullptr ? command.preload : std::string(before) + ":" + command.preload;
+    setenv("LD_PRELOAD", preload.c_str(), /*overwrite=*/1);
+  }
   execv(command.nbdkit.c_str(), argv.data());
   _exit(127);
+}
+
+// Runs the node, and again when it crashes; ends as it ended.
+[[noreturn]] void Supervise(const NodeCommand& command) {
+  RestartPolicy policy;
+  while (true) {
+    const pid_t node = fork();
+    if (node < 0) _exit(127);
+    if (node == 0) Exec(command);
+    int state = 0;
+    while (waitpid(node, &state, 0) < 0 && errno == EINTR) {
+    }
+    if (!policy.StartsAgain(state, RealClock().MonotonicNs())) {
+      _exit(WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state));
+    }
+    fmt::print(stderr, "ebb: the node crashed ({}) and is started again\n",
+               strsignal(WTERMSIG(state)));
+    RealClock().SleepUntilNs(RealClock().MonotonicNs() + kRestartPauseNs);
+    // nbdkit refuses to listen where a socket is.
+    if (!command.nbd_socket.empty()) unlink(command.nbd_socket.c_str());
+  }
 }
 
 // nbdkit's sentence without its name, plugin and the word error.
@@ -117,7 +148,13 @@ absl::StatusOr<NodeCommand> MakeNodeCommand(const storage::NodeConfig& config,
   NodeCommand command;
   EBB_ASSIGN_OR_RETURN(command.nbdkit, FindInPath("nbdkit"));
   EBB_ASSIGN_OR_RETURN(const std::string plugin, FindPlugin());
-  command.arguments = {"--foreground", "--threads", std::to_string(config.nbd.threads)};
+  // Beside the plugin, wherever that is.
+  command.preload = std::filesystem::path(plugin).replace_filename(kGuardFile).string();
+  if (access(command.preload.c_str(), R_OK) != 0) command.preload.clear();
+  command.nbd_socket = config.nbd.socket;
+  // The plugin tells no extents, so structured replies would only cost a system call a read
+  // (docs/adr/0004-nbd-front-end.md).
+  command.arguments = {"--foreground", "--no-sr", "--threads", std::to_string(config.nbd.threads)};
   const std::vector<std::string> listen =
       config.nbd.socket.empty() ? std::vector<std::string>{"--ipaddr", config.nbd.address, "--port",
                                                            std::to_string(config.nbd.port)}
@@ -159,10 +196,13 @@ absl::StatusOr<NodeProcess> NodeProcess::Start(const NodeCommand& command,
     umask(077);  // nbdkit makes its socket by it: only this user may connect
     if (dup2(null.get(), 0) < 0 || dup2(log.get(), 1) < 0 || dup2(log.get(), 2) < 0) _exit(127);
     if (chdir("/") != 0) _exit(127);
-    Exec(command);
+    Supervise(command);
   }
   return NodeProcess(pid, log_path, static_cast<uint64_t>(info.st_size));
 }
+
+// The supervisor leads the session in which it runs the node.
+bool NodeProcess::Owns(pid_t pid) const { return pid > 0 && getsid(pid) == pid_; }
 
 std::string NodeProcess::LogText() const {
   std::ifstream file(log_path_, std::ios::binary);

@@ -17,6 +17,8 @@ namespace ebb::cli {
 struct NodeCommand {
   std::string nbdkit;  // the program's path
   std::vector<std::string> arguments;
+  std::string preload;     // storage-backend/nbd/dead_client_guard.cc as built
+  std::string nbd_socket;  // empty: TCP
 };
 
 // How to run the node that the file `config_path` (absolute) describes. Unavailable when nbdkit or
@@ -29,7 +31,10 @@ absl::StatusOr<NodeCommand> MakeNodeCommand(const storage::NodeConfig& config,
 // there or it is no socket.
 absl::Status ClearNbdSocket(const storage::NbdConfig& nbd);
 
-// A node that was started and is this process's child until it is ready or has ended.
+// A node that was started, with a supervisor that starts it again when it crashes.
+//
+// The supervisor is this process's child until the node is ready or has ended, and lives as long as
+// the node: it ends with a node that was stopped or killed.
 class NodeProcess {
  public:
   // Runs `command` in a session of its own, with both outputs appended to `log_path`.
@@ -41,7 +46,8 @@ class NodeProcess {
   absl::Status WaitReady(const std::function<bool()>& is_ready, uint64_t timeout_ns,
                          const std::function<void(const std::string&)>& progress);
 
-  pid_t pid() const { return pid_; }
+  // Whether process `pid` is the node: it has been started anew when it crashed.
+  bool Owns(pid_t pid) const;
 
  private:
   NodeProcess(pid_t pid, std::string log_path, uint64_t log_begin)
@@ -49,12 +55,13 @@ class NodeProcess {
 
   std::string LogText() const;
 
-  pid_t pid_;
+  pid_t pid_;  // of the supervisor
   std::string log_path_;
   uint64_t log_begin_;  // size of the log before this start
 };
 
-// Takes this process's place by the node's: for --foreground. Returns only on failure.
+// Takes this process's place by the node's: for --foreground, where a service manager supervises
+// (systemd: Restart=on-abnormal). Returns only on failure.
 absl::Status ExecNode(const NodeCommand& command);
 
 // Waits until process `pid` (any process) is gone; false after `timeout_ns`. `progress` gets the

@@ -64,10 +64,11 @@ struct Load {
   const char* rw;
   const char* bs;
 };
-constexpr std::array<Load, 4> kLoads = {{{"randread", "randread", "4k"},
-                                         {"randwrite", "randwrite", "4k"},
+// What is read in order was written in order: the first load lays it out anew in each repeat.
+constexpr std::array<Load, 4> kLoads = {{{"seqwrite", "write", "128k"},
                                          {"seqread", "read", "128k"},
-                                         {"seqwrite", "write", "128k"}}};
+                                         {"randread", "randread", "4k"},
+                                         {"randwrite", "randwrite", "4k"}}};
 
 class NbdTmpfsStudy final : public Study {
  public:

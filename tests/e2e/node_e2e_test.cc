@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/aligned_buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/trace/trace_reader.h"
@@ -127,6 +128,56 @@ TEST_F(NodeCliTest, LifeOfANode) {
   EXPECT_EQ(status["metrics"]["gauges"]["dirty_bytes"], 0);
   EXPECT_GT(status["metrics"]["gauges"]["logical_bytes"], 0);
   Stop();
+}
+
+// nbdkit 1.32 alone aborts at one of the first such clients.
+TEST_F(NodeCliTest, ClientsThatDieWithRepliesUnreadDoNotEndIt) {
+  ASSERT_EQ(StartNew().exit_code, 0);
+  ASSERT_EQ(Fio({"--end_fsync=1"}).exit_code, 0);
+  AlignedBuffer data(64 * 128 * kKiB);
+
+  for (int client = 0; client < 40; ++client) {
+    const NbdHandle handle = ConnectNbd(uri());
+    ASSERT_NE(handle, nullptr) << "client " << client << ": " << nbd_get_error();
+    for (uint64_t i = 0; i < 64; ++i) {
+      // Reads whose replies fill the socket, and writes that break off in their data.
+      std::byte* part = data.data() + i * 128 * kKiB;
+      const int64_t cookie =
+          client % 2 == 0 || i < 32
+              ? nbd_aio_pread(handle.get(), part, 128 * kKiB, i * 128 * kKiB, NBD_NULL_COMPLETION,
+                              0)
+              : nbd_aio_pwrite(handle.get(), part, 128 * kKiB, 64 * kMiB + i * 128 * kKiB,
+                               NBD_NULL_COMPLETION, 0);
+      ASSERT_GE(cookie, 0) << nbd_get_error();
+    }
+    // Closed with all of that under way.
+  }
+
+  EXPECT_EQ(Fio({"--verify_only=1"}).exit_code, 0);
+  const Json status = Json::parse(Node({"status", "--dir", dir()}).out);
+  EXPECT_EQ(status["info"]["pid"], started_.back()) << "it was started again";
+  Stop();
+}
+
+TEST_F(NodeCliTest, ANodeThatCrashesIsStartedAgainWithWhatWasFlushed) {
+  ASSERT_EQ(StartNew().exit_code, 0);
+  ASSERT_EQ(Fio({"--end_fsync=1"}).exit_code, 0);
+  const pid_t first = started_.back();
+
+  kill(first, SIGABRT);
+
+  storage::JsonRpcClient control(dir() + "/control.sock");
+  pid_t second = 0;
+  ASSERT_TRUE(Eventually([&] {
+    const auto info = control.Call("node.info");
+    if (info.ok()) second = Json::parse(*info)["pid"];
+    return second != 0 && second != first;
+  }));
+  started_.push_back(second);
+  EXPECT_EQ(Fio({"--verify_only=1"}).exit_code, 0);
+  EXPECT_THAT(FileContent(dir() + "/alpha.log"), HasSubstr("crashed (Aborted)"));
+  Stop();
+  EXPECT_TRUE(Eventually([&] { return kill(second, 0) != 0; }));
 }
 
 TEST_F(NodeCliTest, FioVerifiesBeforeAndAfterAKill) {
