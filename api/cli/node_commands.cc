@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "api/cli/node_check_command.h"
 #include "api/cli/node_process.h"
 #include "api/cli/table.h"
 #include "base/clock.h"
@@ -528,6 +529,7 @@ void AddNodeCommands(CLI::App& app, Session& session) {
   AddStatus(*node, session);
   AddMetrics(*node, session);
   AddDrain(*node, session);
+  AddCheck(*node, session);
 }
 
 }  // namespace ebb::cli

@@ -51,7 +51,7 @@ inline constexpr uint16_t kNbdPortDefault = 10809;
 struct DeviceConfig {
   std::string path;
   uint64_t create_bytes = 0;  // 0: never made
-  std::string shape;          // empty: as fast as it is
+  std::string shape = {};     // empty: as fast as it is
   double shape_scale = 1;
 };
 

@@ -106,7 +106,8 @@ absl::Status CheckSize(const std::string& path, uint64_t bytes, uint64_t expecte
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UringDevice>> UringDevice::Open(const std::string& path,
-                                                               uint64_t expected_bytes) {
+                                                               uint64_t expected_bytes,
+                                                               Access access) {
   struct stat about {};
   if (stat(path.c_str(), &about) != 0) return OpenError(path, errno);
   if (S_ISDIR(about.st_mode)) return OpenError(path, EISDIR);
@@ -117,7 +118,9 @@ absl::StatusOr<std::unique_ptr<UringDevice>> UringDevice::Open(const std::string
         fmt::format("device {} is neither a file nor a block device", path));
   }
   // O_EXCL makes the kernel refuse a block device that is mounted or part of a RAID or LVM.
-  const int flags = O_RDWR | O_CLOEXEC | (traits.block_device ? O_EXCL : 0);
+  const bool read_only = access == Access::kReadOnly;
+  const int flags =
+      (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (traits.block_device ? O_EXCL : 0);
   FileHandle file(open(path.c_str(), flags | O_DIRECT));
   if (file.get() < 0) {
     if (errno != EINVAL) return OpenError(path, errno);
@@ -126,7 +129,7 @@ absl::StatusOr<std::unique_ptr<UringDevice>> UringDevice::Open(const std::string
   FileHandle buffered(traits.direct ? -1 : open(path.c_str(), flags));
   if (!traits.direct && buffered.get() < 0) return OpenError(path, errno);
   FileHandle& handle = traits.direct ? file : buffered;
-  if (flock(handle.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (flock(handle.get(), (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoStatus(errno, fmt::format("cannot lock device {}", path));
     return absl::FailedPreconditionError(
         fmt::format("device {} is locked: another node has it open", path));

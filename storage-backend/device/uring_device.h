@@ -23,9 +23,12 @@ class UringDevice final : public Device {
   // Opens what is at `path` and locks it: FailedPrecondition when another process (or this one) has
   // it open as a device. NotFound when missing, PermissionDenied, InvalidArgument when it is no
   // regular file or block device, empty or not whole 4 KiB blocks, OutOfRange when it is shorter
-  // than `expected_bytes` (0: any size).
+  // than `expected_bytes` (0: any size). Read-only, it shares the lock with other readers and
+  // nothing can be written.
+  enum class Access : uint8_t { kReadWrite, kReadOnly };
   static absl::StatusOr<std::unique_ptr<UringDevice>> Open(const std::string& path,
-                                                           uint64_t expected_bytes = 0);
+                                                           uint64_t expected_bytes = 0,
+                                                           Access access = Access::kReadWrite);
   ~UringDevice() override;
   UringDevice(const UringDevice&) = delete;
   UringDevice& operator=(const UringDevice&) = delete;

@@ -72,4 +72,9 @@ class MetadataStore {
 // Opens or creates a RocksDB in `directory`.
 absl::StatusOr<std::unique_ptr<MetadataStore>> OpenRocksMetadata(const std::string& directory);
 
+// Opens the one in `directory` without changing a file in it; commits fail. NotFound when there is
+// none. Whoever calls sees to it that nobody has it open for writing.
+absl::StatusOr<std::unique_ptr<MetadataStore>> OpenRocksMetadataReadOnly(
+    const std::string& directory);
+
 }  // namespace ebb::storage

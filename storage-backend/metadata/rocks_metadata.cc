@@ -4,6 +4,7 @@
 // memtables of all tables share one limit. A durable commit syncs the write-ahead log; RocksDB then
 // replays it after a crash up to the last whole record, so what a durable commit covered is back.
 #include <array>
+#include <cstdarg>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
@@ -203,10 +205,27 @@ absl::StatusOr<std::vector<std::string>> ExistingFamilies(const std::string& dir
   return families;
 }
 
-}  // namespace
+// A logger that says nothing: RocksDB's own makes a file.
+class NoLogger final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
 
-absl::StatusOr<std::unique_ptr<MetadataStore>> OpenRocksMetadata(const std::string& directory) {
-  EBB_ASSIGN_OR_RETURN(const std::vector<std::string> existing, ExistingFamilies(directory));
+absl::Status OpenFault(const rocksdb::Status& status, const std::string& directory) {
+  if (absl::StrContains(status.ToString(), "lock")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "metadata ", directory, ": is in use by another process: ", status.ToString()));
+  }
+  if (status.IsCorruption() || status.IsNotFound()) {
+    return absl::DataLossError(absl::StrCat(
+        "metadata ", directory, ": is damaged and cannot be opened: ", status.ToString()));
+  }
+  return FromRocks(status, absl::StrCat("metadata ", directory, ": open"));
+}
+
+absl::StatusOr<std::unique_ptr<MetadataStore>> OpenDatabase(
+    const std::string& directory, const std::vector<std::string>& existing, bool read_only) {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(kBlockCacheBytes);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const Table table : kTables) {
@@ -224,23 +243,35 @@ absl::StatusOr<std::unique_ptr<MetadataStore>> OpenRocksMetadata(const std::stri
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
+  rocksdb::DBOptions options = DatabaseOptions();
+  if (read_only) options.info_log = std::make_shared<NoLogger>();
   const rocksdb::Status status =
-      rocksdb::DB::Open(DatabaseOptions(), directory, families, &handles, &db);
-  if (!status.ok()) {
-    if (absl::StrContains(status.ToString(), "lock")) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "metadata ", directory, ": is in use by another process: ", status.ToString()));
-    }
-    if (status.IsCorruption() || status.IsNotFound()) {
-      return absl::DataLossError(absl::StrCat(
-          "metadata ", directory, ": is damaged and cannot be opened: ", status.ToString()));
-    }
-    return FromRocks(status, absl::StrCat("metadata ", directory, ": open"));
-  }
+      read_only ? rocksdb::DB::OpenForReadOnly(options, directory, families, &handles, &db)
+                : rocksdb::DB::Open(options, directory, families, &handles, &db);
+  if (!status.ok()) return OpenFault(status, directory);
   std::array<rocksdb::ColumnFamilyHandle*, kTableCount> tables{};
   for (size_t i = 0; i < kTableCount; ++i) tables[static_cast<size_t>(kTables[i])] = handles[i];
   return std::unique_ptr<MetadataStore>(std::make_unique<RocksMetadata>(
       directory, std::unique_ptr<rocksdb::DB>(db), tables, std::move(handles)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetadataStore>> OpenRocksMetadata(const std::string& directory) {
+  EBB_ASSIGN_OR_RETURN(const std::vector<std::string> existing, ExistingFamilies(directory));
+  return OpenDatabase(directory, existing, /*read_only=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<MetadataStore>> OpenRocksMetadataReadOnly(
+    const std::string& directory) {
+  const auto none = [&] {
+    return absl::NotFoundError(absl::StrCat("metadata ", directory, ": there is none"));
+  };
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) return none();
+  EBB_ASSIGN_OR_RETURN(const std::vector<std::string> existing, ExistingFamilies(directory));
+  if (existing.empty()) return none();
+  return OpenDatabase(directory, existing, /*read_only=*/true);
 }
 
 }  // namespace ebb::storage

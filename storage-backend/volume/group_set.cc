@@ -102,6 +102,16 @@ absl::StatusOr<uint64_t> GroupSet::CheckOrFormat(uint64_t volume_bytes, uint64_t
   return volume_bytes;
 }
 
+absl::StatusOr<uint64_t> GroupSet::Check() {
+  EBB_ASSIGN_OR_RETURN(const Inspections inspections, InspectAll(0, 0));
+  EBB_RETURN_IF_ERROR(CheckTogether(inspections));
+  for (size_t g = 0; g < inspections.size(); ++g) {
+    if (inspections[g].state == State::kFormatted) continue;
+    return absl::FailedPreconditionError(fmt::format("{} was never made whole", GroupName(g)));
+  }
+  return RecordedBytes(inspections);
+}
+
 absl::StatusOr<GroupSet::Inspections> GroupSet::InspectAll(uint64_t volume_bytes,
                                                            uint64_t segment_bytes) {
   Inspections inspections;

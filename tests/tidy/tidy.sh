@@ -18,6 +18,7 @@ storage-backend/capacity: base storage-backend/knobs storage-backend/device stor
 storage-backend/destage: base storage-backend/knobs storage-backend/device storage-backend/metadata storage-backend/policy storage-backend/log storage-backend/capacity
 storage-backend/volume: base storage-backend/knobs storage-backend/device storage-backend/metadata storage-backend/policy storage-backend/log storage-backend/capacity storage-backend/destage
 storage-backend/control: base base/trace storage-backend
+storage-backend/check: base storage-backend
 storage-backend/nbd: base base/trace storage-backend
 env: base
 env/testing: base env
@@ -28,7 +29,7 @@ agents/baseline: base env agents
 engine: base env agents
 engine/daemon: base env env/node agents agents/baseline engine api/rest
 api/rest: base env agents engine
-api/cli: base storage-backend/control storage-backend/knobs
+api/cli: base storage-backend/check storage-backend/control storage-backend/knobs
 experiments: base base/trace storage-backend env env/node env/trace agents agents/baseline engine api
 tests: base base/trace storage-backend env env/testing env/node env/trace agents agents/baseline engine engine/daemon api api/rest api/cli experiments
 TABLE
