@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "storage-backend/capacity/block_map.h"
 #include "storage-backend/capacity/capacity_tier.h"
 #include "storage-backend/capacity/extent_writer.h"
@@ -152,6 +153,7 @@ class Tier final : public CapacityTier {
   Fingerprinter fingerprinter_;
   std::vector<std::byte> raw_unit_;     // a unit's blocks, one after the other
   std::vector<std::byte> stored_unit_;  // the same compressed
+  AlignedBuffer moving_blocks_;         // of compaction; grows, because a first touch is dear
 };
 
 }  // namespace ebb::storage

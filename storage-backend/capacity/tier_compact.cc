@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "base/aligned_buffer.h"
 #include "base/crc32c.h"
 #include "base/status.h"
 #include "storage-backend/capacity/range_reader.h"
@@ -46,7 +45,6 @@ struct Tier::MovingBlock {
 struct Tier::Moving {
   std::vector<MovingUnit> units;
   std::vector<MovingBlock> blocks;  // ascending once all are found
-  AlignedBuffer data;               // of the blocks, in their order
 };
 
 absl::StatusOr<bool> Tier::CompactStep() {
@@ -199,7 +197,7 @@ absl::Status Tier::ReadMoving(Moving& moving) {
                       }
                       MovingBlock& block = moving.blocks[range.tag - units];
                       std::byte* const to =
-                          moving.data.data() + (range.tag - units) * kCapacityBlockBytes;
+                          moving_blocks_.data() + (range.tag - units) * kCapacityBlockBytes;
                       std::memcpy(to, bytes->data(), kCapacityBlockBytes);
                       block.damaged = Crc32c({to, kCapacityBlockBytes}) != block.before.crc32c();
                       return absl::OkStatus();
@@ -207,8 +205,8 @@ absl::Status Tier::ReadMoving(Moving& moving) {
 }
 
 absl::Status Tier::Move(Moving& moving, MapTransaction& transaction) {
-  if (!moving.blocks.empty()) {
-    moving.data = AlignedBuffer(moving.blocks.size() * kCapacityBlockBytes);
+  if (moving_blocks_.size() < moving.blocks.size() * kCapacityBlockBytes) {
+    moving_blocks_ = AlignedBuffer(moving.blocks.size() * kCapacityBlockBytes);
   }
   EBB_RETURN_IF_ERROR(ReadMoving(moving));
   const auto is_damaged = [](const auto& one) { return one.damaged; };
@@ -228,7 +226,7 @@ absl::Status Tier::Move(Moving& moving, MapTransaction& transaction) {
     if (block.damaged) continue;
     EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room,
                          packer.AddBlock(block.block, block.before.crc32c(), &block.after));
-    std::memcpy(room.data(), moving.data.data() + i * kCapacityBlockBytes, kCapacityBlockBytes);
+    std::memcpy(room.data(), moving_blocks_.data() + i * kCapacityBlockBytes, kCapacityBlockBytes);
   }
   // Raw units before compressed ones: what follows them needs no alignment, so nothing is lost
   // between the two.

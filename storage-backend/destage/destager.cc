@@ -1,6 +1,7 @@
 #include "storage-backend/destage/destager.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -62,30 +63,48 @@ absl::Status Destager::ReadBlocks(const std::vector<LogMap::DirtyBlock>& batch) 
   return Annotate(status, "destage: cache device");
 }
 
-absl::Status Destager::DropDamaged(std::vector<LogMap::DirtyBlock>& blocks,
-                                   std::vector<const std::byte*>& data) {
+absl::StatusOr<bool> Destager::DropDamaged(std::vector<LogMap::DirtyBlock>& blocks) {
   std::vector<LogMap::DirtyBlock> good;
   std::vector<LogMap::DirtyBlock> lost;
+  bool some_damaged = false;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const std::span<std::byte> content = buffer_.span(i * kCacheBlockBytes, kCacheBlockBytes);
     bool right = Crc32c(content) == blocks[i].crc32c;
     if (!right) {
+      some_damaged = true;
       counters_.checksum_errors.fetch_add(1, std::memory_order_relaxed);
       EBB_RETURN_IF_ERROR(Annotate(
           cache_.Read(uint64_t{blocks[i].cache_block} * kCacheBlockBytes, content), "destage"));
       right = Crc32c(content) == blocks[i].crc32c;
     }
-    if (right) {
-      good.push_back(blocks[i]);
-      data.push_back(content.data());
-    } else {
+    if (!right) {
       lost.push_back(blocks[i]);
+      continue;
     }
+    // Closes the gaps that lost ones leave.
+    if (!lost.empty()) {
+      std::memcpy(buffer_.data() + good.size() * kCacheBlockBytes, content.data(), content.size());
+    }
+    good.push_back(blocks[i]);
   }
   blocks = std::move(good);
-  if (lost.empty()) return absl::OkStatus();
+  if (lost.empty()) return some_damaged;
   counters_.lost_blocks.fetch_add(lost.size(), std::memory_order_relaxed);
-  return log_.MarkLost(lost);
+  EBB_RETURN_IF_ERROR(log_.MarkLost(lost));
+  return true;
+}
+
+absl::Status Destager::StoreBlocks(const std::vector<LogMap::DirtyBlock>& blocks,
+                                   const Batch& batch, StoreReport& report) {
+  to_store_.clear();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    to_store_.push_back({.block = blocks[i].block,
+                         .data = buffer_.data() + i * kCacheBlockBytes,
+                         .crc32c = blocks[i].crc32c});
+  }
+  std::sort(to_store_.begin(), to_store_.end(),
+            [](const StoreBlock& a, const StoreBlock& b) { return a.block < b.block; });
+  return tier_.Store(to_store_, batch.store, &report, batch.keep_going);
 }
 
 absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
@@ -102,18 +121,14 @@ absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
               return a.cache_block < b.cache_block;
             });
   EBB_RETURN_IF_ERROR(ReadBlocks(blocks));
-  std::vector<const std::byte*> data;
-  EBB_RETURN_IF_ERROR(DropDamaged(blocks, data));
-  std::vector<StoreBlock> to_store;
-  to_store.reserve(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    to_store.push_back({.block = blocks[i].block, .data = data[i], .crc32c = blocks[i].crc32c});
-  }
-  std::sort(to_store.begin(), to_store.end(),
-            [](const StoreBlock& a, const StoreBlock& b) { return a.block < b.block; });
   StoreReport report;
-  EBB_RETURN_IF_ERROR(
-      Annotate(tier_.Store(to_store, batch.store, &report, batch.keep_going), "destage"));
+  absl::Status stored = StoreBlocks(blocks, batch, report);
+  if (absl::IsDataLoss(stored)) {
+    // Store verifies what it copies, so the blocks are looked at one by one only when it objects.
+    EBB_ASSIGN_OR_RETURN(const bool some_damaged, DropDamaged(blocks));
+    if (some_damaged) stored = StoreBlocks(blocks, batch, report);
+  }
+  EBB_RETURN_IF_ERROR(Annotate(stored, "destage"));
   EBB_RETURN_IF_ERROR(log_.MarkClean(blocks));
   EBB_RETURN_IF_ERROR(log_.ReleaseClean().status());
   Count(blocks.size(), report, std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1));

@@ -67,9 +67,11 @@ class Destager {
   // Reads the blocks (sorted by cache block) into buffer_, block i at i * 4096.
   absl::Status ReadBlocks(const std::vector<LogMap::DirtyBlock>& blocks);
   // Keeps the blocks whose content is right; the others are declared lost, after a second look at
-  // the device.
-  absl::Status DropDamaged(std::vector<LogMap::DirtyBlock>& blocks,
-                           std::vector<const std::byte*>& data);
+  // the device. Whether some was not right at first.
+  absl::StatusOr<bool> DropDamaged(std::vector<LogMap::DirtyBlock>& blocks);
+  // Stores the blocks that ReadBlocks has read.
+  absl::Status StoreBlocks(const std::vector<LogMap::DirtyBlock>& blocks, const Batch& batch,
+                           StoreReport& report);
   void Count(size_t blocks, const StoreReport& report, uint64_t took_ns);
 
   CacheLog& log_;
@@ -79,6 +81,7 @@ class Destager {
   Device& cache_;
   AlignedBuffer buffer_;  // grows with the batch, never shrinks: a first touch is dear
   std::vector<Run> runs_;
+  std::vector<StoreBlock> to_store_;
   Counters counters_;
   std::atomic<double> drain_bytes_per_s_{0};
 };
