@@ -1,5 +1,7 @@
-// What one 4 KiB request costs the processor, in process, over devices in memory.
+// What one 4 KiB request costs the processor, in process, over devices in memory, 64 in flight.
+#include <array>
 #include <filesystem>
+#include <vector>
 
 #include "base/status.h"
 #include "base/units.h"
@@ -57,29 +59,54 @@ class EngineStudy final : public Study {
     volume.metadata_dir = options_.memory_dir + "/engine-metadata";
     volume.setting = PlainSetting();
     EBB_ASSIGN_OR_RETURN(volume_, OpenBenchVolume(volume));
+    queue_ = volume_->MakeQueue(slots_.size());
     data_ = RandomBytes(128 * kKiB, rng_);
     return FillBlocks(*volume_, 0, sizes_.volume_bytes / kBlockBytes, data_);
   }
 
-  absl::Status WriteOne(uint64_t working_set_bytes) {
-    return volume_->Write(rng_.Below(working_set_bytes / kBlockBytes) * kBlockBytes,
-                          data_.span(rng_.Below(32) * kBlockBytes, kBlockBytes), /*fua=*/false);
-  }
-  absl::Status ReadOne(uint64_t working_set_bytes) {
-    return volume_->Read(rng_.Below(working_set_bytes / kBlockBytes) * kBlockBytes, block_.span());
-  }
-  absl::Status MixedOne(uint64_t working_set_bytes) {
-    return rng_.Below(10) < 7 ? ReadOne(working_set_bytes) : WriteOne(working_set_bytes);
+  // One of the requests in flight, with its memory.
+  struct Slot {
+    storage::Request request;
+    AlignedBuffer memory{kBlockBytes};
+  };
+  enum class Mix { kReads, kWrites, kSeventyThirty };
+
+  void Prepare(Slot& slot, Mix mix, uint64_t working_set_bytes) {
+    const bool read = mix == Mix::kReads || (mix == Mix::kSeventyThirty && rng_.Below(10) < 7);
+    slot.request = {.kind = read ? storage::Request::Kind::kRead : storage::Request::Kind::kWrite,
+                    .offset = rng_.Below(working_set_bytes / kBlockBytes) * kBlockBytes,
+                    .bytes = kBlockBytes,
+                    .data = read ? slot.memory.data() : data_.data() + rng_.Below(32) * kBlockBytes,
+                    .context = &slot};
   }
 
-  using Operation = absl::Status (EngineStudy::*)(uint64_t);
+  // Keeps 64 requests in flight until `ops` are done.
+  absl::Status Run(Mix mix, uint64_t working_set_bytes, uint64_t ops) {
+    std::vector<storage::Request*> done;
+    std::vector<Slot*> idle;
+    for (Slot& slot : slots_) idle.push_back(&slot);
+    for (uint64_t submitted = 0, completed = 0; completed < ops;) {
+      for (; submitted < ops && !idle.empty(); ++submitted) {
+        Prepare(*idle.back(), mix, working_set_bytes);
+        queue_->Submit(&idle.back()->request);
+        idle.pop_back();
+      }
+      done.clear();
+      queue_->Reap(1, done);
+      for (storage::Request* request : done) {
+        EBB_RETURN_IF_ERROR(request->status);
+        idle.push_back(static_cast<Slot*>(request->context));
+      }
+      completed += done.size();
+    }
+    return absl::OkStatus();
+  }
 
-  // Does `operation` `ops` times.
-  absl::Status Measure(const std::string& series, Operation operation, uint64_t working_set_bytes,
-                       uint64_t ops, Samples& samples) {
+  absl::Status Measure(const std::string& series, Mix mix, uint64_t working_set_bytes, uint64_t ops,
+                       Samples& samples) {
     const double cpu_begin = CpuSeconds();
     const double begin = NowSeconds();
-    for (uint64_t i = 0; i < ops; ++i) EBB_RETURN_IF_ERROR((this->*operation)(working_set_bytes));
+    EBB_RETURN_IF_ERROR(Run(mix, working_set_bytes, ops));
     const auto count = static_cast<double>(ops);
     samples.Add(series + ".ops_per_cpu_s", count / (CpuSeconds() - cpu_begin));
     samples.Add(series + ".ops_per_s", count / (NowSeconds() - begin));
@@ -89,23 +116,21 @@ class EngineStudy final : public Study {
   absl::Status RunHits(Samples& samples) {
     EBB_RETURN_IF_ERROR(volume_->Drain(nullptr));
     EBB_RETURN_IF_ERROR(FillBlocks(*volume_, 0, sizes_.hit_bytes / kBlockBytes, data_));
-    const auto measure = [&](const std::string& series, Operation operation) {
-      return Measure(series, operation, sizes_.hit_bytes, sizes_.hit_ops, samples);
+    const auto measure = [&](const std::string& series, Mix mix) {
+      return Measure(series, mix, sizes_.hit_bytes, sizes_.hit_ops, samples);
     };
-    EBB_RETURN_IF_ERROR(measure("engine_write_hit", &EngineStudy::WriteOne));
-    EBB_RETURN_IF_ERROR(measure("engine_read_hit", &EngineStudy::ReadOne));
-    return measure("engine_mixed_hit", &EngineStudy::MixedOne);
+    EBB_RETURN_IF_ERROR(measure("engine_read_hit", Mix::kReads));
+    EBB_RETURN_IF_ERROR(measure("engine_mixed_hit", Mix::kSeventyThirty));
+    return measure("engine_write_hit", Mix::kWrites);
   }
 
   absl::Status RunDirtyFull(Samples& samples) {
     const uint64_t cache_blocks = sizes_.cache_bytes / kBlockBytes;
-    for (uint64_t i = 0; i < cache_blocks; ++i) {
-      EBB_RETURN_IF_ERROR(WriteOne(sizes_.volume_bytes));
-    }
+    EBB_RETURN_IF_ERROR(Run(Mix::kWrites, sizes_.volume_bytes, cache_blocks));
     const uint64_t writes = cache_blocks * 17 / 8;
     const VolumeMetrics before = volume_->Metrics();
-    EBB_RETURN_IF_ERROR(Measure("engine_dirty_full_write", &EngineStudy::WriteOne,
-                                sizes_.volume_bytes, writes, samples));
+    EBB_RETURN_IF_ERROR(
+        Measure("engine_dirty_full_write", Mix::kWrites, sizes_.volume_bytes, writes, samples));
     const VolumeMetrics after = volume_->Metrics();
     samples.Add("engine_dirty_full_write.cache_blocks_per_user_block",
                 static_cast<double>(after.cache_written_bytes - before.cache_written_bytes) /
@@ -114,7 +139,7 @@ class EngineStudy final : public Study {
                 static_cast<double>(after.destaged_blocks - before.destaged_blocks) /
                     static_cast<double>(writes));
     // Three of ten are writes: as many of those again.
-    return Measure("engine_dirty_full_mixed", &EngineStudy::MixedOne, sizes_.volume_bytes,
+    return Measure("engine_dirty_full_mixed", Mix::kSeventyThirty, sizes_.volume_bytes,
                    writes * 10 / 3, samples);
   }
 
@@ -122,8 +147,9 @@ class EngineStudy final : public Study {
   const EngineSizes sizes_;
   Rng rng_{1};
   AlignedBuffer data_;
-  AlignedBuffer block_{kBlockBytes};
+  std::array<Slot, 64> slots_;
   std::unique_ptr<Volume> volume_;
+  std::unique_ptr<storage::RequestQueue> queue_;
 };
 
 }  // namespace

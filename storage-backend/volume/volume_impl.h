@@ -143,17 +143,21 @@ class VolumeImpl final : public Volume {
   // --- writes ---
   absl::Status WriteBytes(uint64_t offset, std::span<const std::byte> in, uint64_t now_ns,
                           uint64_t* sequence);
+  // `admitted`: the throttle has been asked already.
   absl::Status WriteBlocks(uint64_t first_block, std::span<const std::byte> data, uint64_t now_ns,
-                           uint64_t* sequence);
+                           bool admitted, uint64_t* sequence);
   // Merges `in` into one block; `in` empty: zeroes [begin, begin + bytes) of it.
   absl::Status MergeBlock(uint64_t block, uint32_t begin, uint32_t bytes,
                           std::span<const std::byte> in, uint64_t* sequence);
   absl::Status AppendRange(EntryKind kind, uint64_t first_block, uint64_t count,
                            uint64_t* sequence);
   absl::Status WriteZeroBytes(uint64_t offset, uint64_t bytes, uint64_t* sequence);
+  // Until when the throttle holds back a write of so many bytes, which counts as admitted; 0: not
+  // at all.
+  uint64_t HoldUntilNs(uint64_t bytes);
   void Throttle(uint64_t bytes);
-  // Whether a write of so many bytes goes into the log without waiting, as far as one can see.
-  bool HasRoom(uint64_t bytes);
+  // A write of whole blocks that was held back as long as it had to be.
+  absl::Status WriteAdmitted(uint64_t offset, std::span<const std::byte> in, uint64_t begin_ns);
   // ResourceExhausted when these blocks, now to be dirty, could not be destaged any more.
   absl::Status CheckSpace(uint64_t first_block, uint64_t blocks);
   // Waits for, or makes, room in a full log.

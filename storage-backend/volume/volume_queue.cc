@@ -12,6 +12,8 @@ namespace {
 // Misses and flushes at once: enough to keep seven disks busy, few enough to cost nothing.
 constexpr size_t kThreadsMax = 8;
 constexpr size_t kTransfersMax = 128;
+// A longer write asks the throttle piece by piece.
+constexpr uint64_t kHeldBytesMax = 256 * kBlockBytes;
 // While transfers and threads are both under way, one look at both takes this long at most.
 constexpr uint64_t kLookNs = 50 * kNsPerUs;
 
@@ -30,24 +32,55 @@ VolumeQueue::~VolumeQueue() {
   Reap(in_flight_, rest);
 }
 
-bool VolumeQueue::WritesAtOnce(const Request& request) {
-  // A write that had to wait for room could wait for segments that our own reads have pinned.
-  return request.kind == Request::Kind::kWrite && !request.fua &&
-         request.offset % kBlockBytes == 0 && request.bytes % kBlockBytes == 0 &&
-         volume_.HasRoom(request.bytes);
-}
-
 void VolumeQueue::Submit(Request* request) {
   EBB_CHECK(in_flight_ < depth_);
   ++in_flight_;
   if (request->kind == Request::Kind::kRead) {
     SubmitRead(request);
-  } else if (WritesAtOnce(*request)) {
-    request->status =
-        volume_.Write(request->offset, std::span(request->data, request->bytes), /*fua=*/false);
-    done_.push_back(request);
+  } else if (request->kind == Request::Kind::kWrite) {
+    SubmitWrite(request);
   } else {
     Wait(request);
+  }
+}
+
+void VolumeQueue::SubmitWrite(Request* request) {
+  const bool whole = request->offset % kBlockBytes == 0 && request->bytes % kBlockBytes == 0;
+  if (!whole || request->fua || request->bytes > kHeldBytesMax) {
+    Wait(request);
+    return;
+  }
+  const uint64_t begin_ns = volume_.clock_.MonotonicNs();
+  const uint64_t until_ns = volume_.HoldUntilNs(request->bytes);
+  if (until_ns == 0 && held_.empty()) {
+    WriteOrWait(request, begin_ns);
+  } else {
+    held_.push_back({.request = request,
+                     .begin_ns = begin_ns,
+                     .until_ns = std::max(until_ns, held_.empty() ? 0 : held_.back().until_ns)});
+  }
+}
+
+void VolumeQueue::WriteOrWait(Request* request, uint64_t begin_ns) {
+  const std::span<const std::byte> data(request->data, request->bytes);
+  if (volume_.log_->HasRoomFor(request->bytes / kBlockBytes)) {
+    request->status = volume_.WriteAdmitted(request->offset, data, begin_ns);
+    done_.push_back(request);
+    return;
+  }
+  // Waiting for room here could be waiting for segments that our own reads have pinned.
+  waiting_.Run([this, request, data, begin_ns]() -> void* {
+    request->status = volume_.WriteAdmitted(request->offset, data, begin_ns);
+    return request;
+  });
+}
+
+void VolumeQueue::ReleaseHeldWrites() {
+  const uint64_t now_ns = volume_.clock_.MonotonicNs();
+  while (!held_.empty() && held_.front().until_ns <= now_ns) {
+    const HeldWrite held = held_.front();
+    held_.pop_front();
+    WriteOrWait(held.request, held.begin_ns);
   }
 }
 
@@ -84,7 +117,7 @@ void VolumeQueue::SubmitRead(Request* request) {
         return scratch.plan.blocks[run.begin].source != VolumeImpl::Source::kLog;
       });
   if (!misses) {
-    StartTransfers(std::make_unique<PendingRead>(std::move(read)));
+    StartTransfers(std::move(read));
     return;
   }
   waiting_.Run([this, waits = std::make_shared<PendingRead>(std::move(read))]() -> void* {
@@ -94,34 +127,39 @@ void VolumeQueue::SubmitRead(Request* request) {
   });
 }
 
-void VolumeQueue::StartTransfers(std::unique_ptr<PendingRead> read) {
-  PendingRead* const pending = read.release();  // TransferDone takes it back
+void VolumeQueue::StartTransfers(PendingRead&& read) {
+  if (free_reads_.empty()) {
+    reads_.push_back(std::make_unique<PendingRead>());
+    free_reads_.push_back(reads_.back().get());
+  }
+  PendingRead* const pending = free_reads_.back();
+  free_reads_.pop_back();
+  *pending = std::move(read);
   VolumeImpl::ReadScratch& scratch = *pending->scratch;
-  pending->transfers_left = scratch.runs.size();
+  // One more than there are, so that the last completion does not end it while we still submit.
+  pending->transfers_left = scratch.runs.size() + 1;
   for (VolumeImpl::ReadRun& run : scratch.runs) {
     run.io = {.kind = Io::Kind::kRead,
               .offset = uint64_t{scratch.plan.blocks[run.begin].place.cache_block} * kBlockBytes,
               .data = run.data,
               .bytes = (run.end - run.begin) * kBlockBytes,
               .context = pending};
-  }
-  // Not over the runs themselves: the last completion gives them back while we still look.
-  std::vector<Io*> ios;
-  for (VolumeImpl::ReadRun& run : scratch.runs) ios.push_back(&run.io);
-  for (Io* io : ios) {
     while (transfers_->in_flight() == transfers_->depth()) {
-      for (const Io* done : transfers_->Reap(1)) TransferDone(*done);
+      for (const Io* done : transfers_->Reap(1))
+        TransferDone(*static_cast<PendingRead*>(done->context));
     }
-    transfers_->Submit(io);
+    transfers_->Submit(&run.io);
   }
+  // Some devices are done already, and then what we touched is still near.
+  for (const Io* io : transfers_->Reap(0)) TransferDone(*static_cast<PendingRead*>(io->context));
+  TransferDone(*pending);
 }
 
-void VolumeQueue::TransferDone(const Io& io) {
-  auto* const read = static_cast<PendingRead*>(io.context);
-  if (--read->transfers_left > 0) return;
-  const std::unique_ptr<PendingRead> owned(read);
-  FinishRead(*owned, absl::OkStatus(), /*execute_runs=*/true);
-  done_.push_back(owned->request);
+void VolumeQueue::TransferDone(PendingRead& read) {
+  if (--read.transfers_left > 0) return;
+  FinishRead(read, absl::OkStatus(), /*execute_runs=*/true);
+  done_.push_back(read.request);
+  free_reads_.push_back(&read);
 }
 
 void VolumeQueue::FinishRead(PendingRead& read, absl::Status status, bool execute_runs) {
@@ -139,15 +177,35 @@ void VolumeQueue::FinishRead(PendingRead& read, absl::Status status, bool execut
 }
 
 void VolumeQueue::Poll(uint64_t wait_ns) {
-  const bool only_transfers = waiting_.jobs() == 0;
+  if (!held_.empty()) {
+    ReleaseHeldWrites();
+    if (!done_.empty()) wait_ns = 0;
+  }
+  if (!held_.empty() && wait_ns > 0) {
+    const uint64_t now_ns = volume_.clock_.MonotonicNs();
+    const uint64_t until_ns = std::max(held_.front().until_ns, now_ns);
+    if (transfers_->in_flight() == 0 && waiting_.jobs() == 0) {
+      volume_.clock_.SleepUntilNs(until_ns);
+      return;
+    }
+    wait_ns = std::min(wait_ns, std::max<uint64_t>(until_ns - now_ns, 1));
+  }
+  const bool only_transfers = waiting_.jobs() == 0 && held_.empty();
   if (transfers_->in_flight() > 0) {
     const bool may_wait = wait_ns > 0 && only_transfers;
-    for (const Io* io : transfers_->Reap(may_wait ? 1 : 0)) TransferDone(*io);
+    for (const Io* io : transfers_->Reap(may_wait ? 1 : 0)) {
+      TransferDone(*static_cast<PendingRead*>(io->context));
+    }
   }
-  if (only_transfers) return;
-  const uint64_t look_ns = transfers_->in_flight() > 0 ? std::min(wait_ns, kLookNs) : wait_ns;
+  if (only_transfers || !done_.empty()) wait_ns = 0;
+  const bool looks = transfers_->in_flight() > 0;
+  if (looks) wait_ns = std::min(wait_ns, kLookNs);
+  if (waiting_.jobs() == 0) {
+    if (wait_ns > 0) volume_.clock_.SleepUntilNs(volume_.clock_.MonotonicNs() + wait_ns);
+    return;
+  }
   finished_.clear();
-  waiting_.Collect(done_.empty() ? look_ns : 0, finished_);
+  waiting_.Collect(wait_ns, finished_);
   for (void* request : finished_) done_.push_back(static_cast<Request*>(request));
 }
 

@@ -2,6 +2,7 @@
 // apart from each other.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -30,11 +31,21 @@ class VolumeQueue final : public RequestQueue {
     size_t transfers_left = 0;
   };
 
-  bool WritesAtOnce(const Request& request);
+  // A write that the throttle holds back.
+  struct HeldWrite {
+    Request* request = nullptr;
+    uint64_t begin_ns = 0;
+    uint64_t until_ns = 0;
+  };
+
+  void SubmitWrite(Request* request);
+  // Does a write in this thread when that needs no waiting, else in another.
+  void WriteOrWait(Request* request, uint64_t begin_ns);
+  void ReleaseHeldWrites();
   void SubmitRead(Request* request);
   // Starts the transfers of a read whose blocks are all on the cache device or in memory.
-  void StartTransfers(std::unique_ptr<PendingRead> read);
-  void TransferDone(const Io& io);
+  void StartTransfers(PendingRead&& read);
+  void TransferDone(PendingRead& read);
   // What is left of a read once its data is there, or `status` says why not.
   void FinishRead(PendingRead& read, absl::Status status, bool execute_runs);
   void Wait(Request* request);
@@ -45,8 +56,11 @@ class VolumeQueue final : public RequestQueue {
   const size_t depth_;
   size_t in_flight_ = 0;
   std::unique_ptr<IoQueue> transfers_;
+  std::vector<std::unique_ptr<PendingRead>> reads_;  // all of them
+  std::vector<PendingRead*> free_reads_;
   std::vector<Request*> done_;
   std::vector<void*> finished_;  // scratch of Poll
+  std::deque<HeldWrite> held_;   // by until_ns: the throttle has one schedule
   WaitingRoom waiting_;
 };
 
