@@ -13,6 +13,10 @@ constexpr uint64_t kReadMemoryNs = 200 * kNsPerMs;
 // Politeness fades out when the log would be full within this time.
 constexpr double kTimeToFullS = 4;
 constexpr uint64_t kPauseMaxNs = 2 * kNsPerS;
+// A batch is at most this part of the write space: the throttle's usual range is a quarter of it,
+// so one batch moves the writers along a sixteenth of their curve.
+constexpr uint64_t kBatchShare = 64;
+constexpr uint64_t kBatchBytesMin = 256 * kKiB;
 
 }  // namespace
 
@@ -20,6 +24,10 @@ double DestagePacing::LowerMark(int watermark_percent) { return 0.9 * watermark_
 
 uint64_t DestagePacing::IdleWaitNs(int politeness) {
   return 100 * kNsPerMs + static_cast<uint64_t>(politeness) * 50 * kNsPerMs;
+}
+
+uint64_t DestagePacing::BatchBytes(uint64_t knob_bytes, uint64_t write_space_bytes) {
+  return std::min(knob_bytes, std::max(write_space_bytes / kBatchShare, kBatchBytesMin));
 }
 
 uint64_t DestagePacing::PauseNs(const Input& input) const {

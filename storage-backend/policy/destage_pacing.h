@@ -6,6 +6,10 @@
 //    100 four times as long; only while clients read, and less the nearer the log is to full, by
 //    its fill and by the time in which it would fill up. Near full there is no politeness.
 //
+// A batch gives its room back only when it is done, so it takes at most a part of the write space
+// (BatchBytes): however large the knob, writers that are held back see the fill move in small
+// steps.
+//
 // Pure: time comes in, decisions go out. One object a destager.
 #pragma once
 
@@ -40,6 +44,8 @@ class DestagePacing {
 
   static double LowerMark(int watermark_percent);
   static uint64_t IdleWaitNs(int politeness);
+  // Size of a batch for the knob destage_batch_bytes.
+  static uint64_t BatchBytes(uint64_t knob_bytes, uint64_t write_space_bytes);
 
  private:
   uint64_t PauseNs(const Input& input) const;

@@ -1,11 +1,14 @@
 // WriteThrottle slows writes down before the cache log is full, so that the accepted rate meets the
 // drain rate on a curve and never hits a wall.
 //
-// The shape is ZFS's hyperbola: with x the position between the fill where slowing starts and full,
-// writes are admitted at drain_rate * (1 - x) / x. Where more than the drain rate is offered, the
-// fill settles at the x whose admitted rate equals what really drains, whatever the error of the
-// estimate. All writers share one schedule, so that the sum is limited and not each of them. Pure:
-// the caller sleeps; the caller serialises.
+// With x the position between the fill where slowing starts and full, writes are admitted at
+// drain_rate * r(x). The first half is ZFS's hyperbola, r = (1 - x) / x, down to the drain rate;
+// the second is its square root, so that a drain that falters, or a batch that frees its room late,
+// is met from what is left of the log and not by the clients at once. Where more than the drain
+// rate is offered, the fill settles at the x whose admitted rate equals what really drains,
+// whatever the error of the estimate. The estimate is smoothed over seconds: a batch takes a moment
+// or ten of them. All writers share one schedule, so that the sum is limited and not each of them.
+// Pure: the caller sleeps; the caller serialises.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +36,12 @@ class WriteThrottle {
   static double AdmittedBytesPerSecond(double fill, double start_fill, double drain_bytes_per_s);
 
  private:
+  // The estimate of `input`, smoothed.
+  double DrainBytesPerS(const Input& input);
+
   uint64_t last_admission_ns_ = 0;
+  double drain_bytes_per_s_ = 0;  // 0: not known yet
+  uint64_t drain_updated_ns_ = 0;
 };
 
 }  // namespace ebb::storage

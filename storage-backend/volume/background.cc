@@ -63,7 +63,9 @@ StoreOptions VolumeImpl::CurrentStoreOptions() const {
 
 absl::StatusOr<bool> VolumeImpl::DestageStep(double keep_fill) {
   return destager_->RunBatch(
-      {.bytes_max = static_cast<size_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
+      {.bytes_max = DestagePacing::BatchBytes(
+           static_cast<uint64_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
+           log_->write_space_bytes()),
        .keep_fill = keep_fill,
        .store = CurrentStoreOptions(),
        .keep_going = [this] { return !stopping_; }});

@@ -99,5 +99,13 @@ TEST(DestagePacingTest, DrainRunsAtAnyFillButNotWithoutWork) {
   EXPECT_FALSE(pacing.Decide(input).run);
 }
 
+TEST(DestagePacingTest, ABatchIsAPartOfTheWriteSpaceHoweverLargeTheKnob) {
+  constexpr uint64_t kMiBytes = 1 << 20;
+
+  EXPECT_EQ(DestagePacing::BatchBytes(4 * kMiBytes, 1024 * kMiBytes), 4 * kMiBytes);
+  EXPECT_EQ(DestagePacing::BatchBytes(64 * kMiBytes, 1024 * kMiBytes), 16 * kMiBytes);
+  EXPECT_EQ(DestagePacing::BatchBytes(4 * kMiBytes, kMiBytes), kMiBytes / 4);
+}
+
 }  // namespace
 }  // namespace ebb::storage
