@@ -24,6 +24,8 @@ using storage::VolumeMetrics;
 
 constexpr int kWriters = 16;
 constexpr uint64_t kSampleNs = 10 * kNsPerMs;
+// A sleep of about a held write's length, to tell the machine's own share in the tail.
+constexpr uint64_t kSleepNs = 500 * kNsPerUs;
 
 // The volume's counters at one time of the burst.
 struct Reading {
@@ -50,6 +52,8 @@ class Burst {
   const Reading& first() const { return first_; }
   const Reading& last() const { return last_; }
   const std::vector<double>& seconds() const { return bytes_by_second_; }
+  // How long sleeps of half a millisecond took meanwhile.
+  const LatencyHistogram& sleeps() const { return sleeps_; }
 
  private:
   void Write() {
@@ -64,12 +68,23 @@ class Burst {
     }
   }
 
+  void SleepAndMeasure() {
+    const uint64_t begin_ns = RealClock().MonotonicNs();
+    uint64_t now_ns = begin_ns;
+    while (now_ns < begin_ns + kSampleNs) {
+      RealClock().SleepUntilNs(now_ns + kSleepNs);
+      const uint64_t woke_ns = RealClock().MonotonicNs();
+      sleeps_.Record(woke_ns - now_ns);
+      now_ns = woke_ns;
+    }
+  }
+
   void Watch() {
     const uint64_t held_before = volume_.Metrics().throttled_writes;
     uint64_t second_began_bytes = 0;
     uint64_t second_ends_ns = 0;
     while (next_ < order_.size()) {
-      RealClock().SleepUntilNs(RealClock().MonotonicNs() + kSampleNs);
+      SleepAndMeasure();
       const VolumeMetrics metrics = volume_.Metrics();
       const uint64_t now_ns = RealClock().MonotonicNs();
       if (second_ends_ns == 0) {
@@ -96,6 +111,7 @@ class Burst {
   Reading first_;
   Reading last_;
   std::vector<double> bytes_by_second_;
+  LatencyHistogram sleeps_;
 };
 
 std::vector<uint32_t> DrawOrder(uint64_t blocks, uint64_t count, Rng& rng) {
@@ -152,6 +168,7 @@ class ThrottleStudy final : public Study {
     samples.Add("throttle.p999_over_p50", p999 / p50);
     samples.Add("throttle.drain_mib_per_s", drain / static_cast<double>(kMiB));
     samples.Add("throttle.lowest_second_mib_per_s", lowest / static_cast<double>(kMiB));
+    samples.Add("throttle.half_ms_sleep_p999_us", burst.sleeps().QuantileNs(0.999) / 1e3);
     samples.Add("throttle.seconds", seconds);
     samples.Add("throttle.write_p50_us", p50 / 1e3);
     samples.Add("throttle.write_p999_us", p999 / 1e3);
