@@ -83,8 +83,8 @@ FigureSpec NbdTmpfs(const std::string& load, const std::string& what) {
 
 std::vector<FigureSpec> NbdFigures() {
   const std::string burst =
-      "fio, 4 KiB random writes at depth 16 in a burst of 256 MiB, files on the real disk, laid "
-      "out beforehand: through NBD into a 1 GiB cache, against ";
+      "fio, 4 KiB random writes at depth 16, a burst of 256 MiB anywhere in 4 GiB, files on the "
+      "real disk, laid out beforehand: through NBD into a 1 GiB cache with nothing dirty, against ";
   return {
       NbdTmpfs("randread", "4 KiB random reads at depth 16"),
       NbdTmpfs("randwrite", "4 KiB random writes at depth 16"),
