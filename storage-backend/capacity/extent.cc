@@ -70,6 +70,12 @@ absl::Status Bad(std::string_view why) {
   return absl::DataLossError(absl::StrCat("extent header: ", std::string(why)));
 }
 
+// Whether the bytes are within the payload.
+bool FitsIn(const ExtentHeader& header, uint64_t offset, uint64_t bytes) {
+  return offset >= header.header_bytes &&
+         offset + bytes <= uint64_t{header.header_bytes} + header.payload_bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> extent) {
@@ -111,6 +117,10 @@ absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> exten
     unit.codec = static_cast<Compression>(reader.Fixed<uint8_t>());
     unit.block_count = reader.Fixed<uint8_t>();
     (void)reader.Fixed<uint16_t>();
+    if (!FitsIn(header, unit.offset, unit.stored_bytes) || unit.block_count == 0 ||
+        unit.block_count > kUnitBlocksMax || unit.codec > Compression::kZstd3) {
+      return Bad(absl::StrCat("unit ", unit.unit, " makes no sense"));
+    }
   }
   header.blocks.resize(blocks);
   for (ExtentBlock& block : header.blocks) {
@@ -118,6 +128,9 @@ absl::StatusOr<ExtentHeader> DecodeExtentHeader(std::span<const std::byte> exten
     block.block = place % kBlockLimit;
     block.offset = static_cast<uint32_t>((place >> 48) * kCapacityBlockBytes);
     block.crc32c = reader.Fixed<uint32_t>();
+    if (!FitsIn(header, block.offset, kCapacityBlockBytes)) {
+      return Bad(absl::StrCat("block ", block.block, " lies outside of its extent"));
+    }
   }
   return header;
 }

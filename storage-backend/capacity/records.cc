@@ -332,10 +332,15 @@ bool ReadRuns(ByteReader& reader, std::vector<uint64_t>& numbers) {
   const uint64_t runs = reader.Varint();
   if (runs > kExtentItemsMax) return false;
   uint64_t next = 0;
+  uint64_t items = 0;
   for (uint64_t i = 0; i < runs; ++i) {
-    next += reader.Varint();
+    const uint64_t gap = reader.Varint();
     const uint64_t run = reader.Varint();
     if (!reader.ok() || run == 0 || run > kExtentItemsMax) return false;
+    items += run;
+    // Many runs must not ask for much memory, nor numbers wrap around.
+    if (items > kExtentItemsMax || gap > ~uint64_t{0} - run - next) return false;
+    next += gap;
     for (uint64_t n = 0; n < run; ++n) numbers.push_back(next + n);
     next += run;
   }

@@ -97,6 +97,26 @@ TEST(ExtentTest, EveryFlippedHeaderByteIsDetected) {
 }
 
 // Goal: the header grows with the units and both stay within the limit, whatever is added.
+// Found by extent_header_fuzz: a whole header may still say nonsense.
+TEST(ExtentTest, UnitsAndBlocksOutsideOfTheExtentAreRefused) {
+  constexpr size_t kCrcOffset = 60;
+  constexpr size_t kFirstUnitOffset =
+      kExtentHeaderFixedBytes + 8;  // where the header says where the unit lies
+  const Built built = BuildSample();
+  for (const uint32_t offset : {0u, 64u, 0xffffff00u}) {
+    std::vector<std::byte> bytes = built.bytes;
+    std::memcpy(&bytes[kFirstUnitOffset], &offset, sizeof offset);
+    std::memset(&bytes[kCrcOffset], 0, sizeof(uint32_t));
+    const uint32_t crc = Crc32c(std::span(bytes).first(built.header.header_bytes));
+    std::memcpy(&bytes[kCrcOffset], &crc, sizeof crc);
+
+    const absl::StatusOr<ExtentHeader> header = DecodeExtentHeader(bytes);
+
+    EXPECT_EQ(header.status().code(), absl::StatusCode::kDataLoss) << offset;
+    EXPECT_NE(header.status().message().find("unit 10"), std::string::npos) << header.status();
+  }
+}
+
 TEST(ExtentTest, FillsItsLimitAndNoMore) {
   for (const uint64_t limit : {8192u, 65536u, 1048576u}) {
     for (const uint32_t bytes : {512u, 3000u, 4096u, 0u}) {  // 0: direct blocks

@@ -1,11 +1,14 @@
 #include "storage-backend/capacity/records.h"
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "base/crc32c.h"
 #include "base/rng.h"
+#include "storage-backend/capacity/byte_io.h"
 
 namespace ebb::storage {
 namespace {
@@ -195,6 +198,33 @@ TEST(RecordsTest, EveryFlippedBitAndEveryCutIsDetected) {
     }
     EXPECT_FALSE(decodes(value + '\0')) << kind;
   }
+}
+
+// Found by capacity_records_fuzz: runs whose numbers wrap around, and many that ask for memory.
+TEST(RecordsTest, ExtentsOfRunsThatMakeNoSenseAreRefused) {
+  const std::string key = ExtentKey({.device = 1, .segment = 5}, 8192);
+  const auto decode = [&](std::string body) {
+    const uint32_t crc = Crc32c(std::as_bytes(std::span(body)),
+                                Crc32c(std::as_bytes(std::span(std::string_view(key)))));
+    body.append(reinterpret_cast<const char*>(&crc), sizeof crc);
+    ExtentContent content;
+    return DecodeExtent(key, body, content);
+  };
+  ByteWriter wraps;
+  wraps.Varint(2);
+  for (const uint64_t number : {uint64_t{4}, uint64_t{4}, ~uint64_t{0}, uint64_t{1}}) {
+    wraps.Varint(number);
+  }
+  wraps.Varint(0);
+  EXPECT_EQ(decode(wraps.Take()).code(), absl::StatusCode::kDataLoss);
+  ByteWriter huge;
+  huge.Varint(1000);
+  for (int run = 0; run < 1000; ++run) {
+    huge.Varint(1);
+    huge.Varint(2000);
+  }
+  huge.Varint(0);
+  EXPECT_EQ(decode(huge.Take()).code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(RecordsTest, ARecordUnderAnotherKeyIsDetected) {
