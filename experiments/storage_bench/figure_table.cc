@@ -78,7 +78,9 @@ FigureSpec NbdTmpfs(const std::string& load, const std::string& what) {
           name + ".ebb.ops_per_s",
           {name + ".file_t1.ops_per_s", name + ".file_t16.ops_per_s"},
           "fio nbd client, " + what +
-              ", one connection, files in memory; against nbdkit file with 1 and 16 threads"};
+              ", one connection, 256 MiB of a 2 GiB cache, files in memory; against nbdkit file "
+              "with 1 and 16 "
+              "threads"};
 }
 
 std::vector<FigureSpec> NbdFigures() {

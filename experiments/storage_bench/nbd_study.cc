@@ -95,7 +95,7 @@ class NbdTmpfsStudy final : public Study {
   absl::Status StartServers() {
     std::filesystem::create_directories(folder_);
     EBB_ASSIGN_OR_RETURN(auto node,
-                         NbdServer::StartNode(folder_, NodeIn(folder_, kGiB, kGiB, 2 * kGiB)));
+                         NbdServer::StartNode(folder_, NodeIn(folder_, kGiB, 2 * kGiB, 2 * kGiB)));
     servers_.push_back(std::move(node));
     const std::string file = folder_ + "/peer.img";
     EBB_RETURN_IF_ERROR(LayOut(file, kWorkingSetBytes));

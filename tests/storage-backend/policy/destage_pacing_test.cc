@@ -1,5 +1,7 @@
 #include "storage-backend/policy/destage_pacing.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/units.h"
@@ -105,6 +107,39 @@ TEST(DestagePacingTest, ABatchIsAPartOfTheWriteSpaceHoweverLargeTheKnob) {
   EXPECT_EQ(DestagePacing::BatchBytes(4 * kMiBytes, 1024 * kMiBytes), 4 * kMiBytes);
   EXPECT_EQ(DestagePacing::BatchBytes(64 * kMiBytes, 1024 * kMiBytes), 16 * kMiBytes);
   EXPECT_EQ(DestagePacing::BatchBytes(4 * kMiBytes, kMiBytes), kMiBytes / 4);
+}
+
+// How long a log at 0.7 takes to come below its lower mark: batches of 20 ms, each a hundredth of
+// the write space, while clients read every millisecond or not at all.
+double SecondsToLowerMark(int politeness, bool clients_read) {
+  DestagePacing pacing;
+  DestagePacing::Input input = {
+      .now_ns = kNsPerS, .fill = 0.7, .has_work = true, .politeness = politeness, .reads = 1};
+  pacing.Decide(input);
+  input.now_ns += kNsPerS;  // the read is forgotten
+  const uint64_t begin_ns = input.now_ns;
+  while (input.fill >= DestagePacing::LowerMark(input.watermark_percent)) {
+    if (clients_read) ++input.reads;
+    const DestagePacing::Decision decision = pacing.Decide(input);
+    if (decision.run) {
+      pacing.OnBatchDone(input.now_ns, input.now_ns + 20 * kNsPerMs);
+      input.now_ns += 20 * kNsPerMs;
+      input.fill -= 0.01;
+    } else {
+      input.now_ns += std::min<uint64_t>(decision.wait_ns, kNsPerMs);
+    }
+  }
+  return static_cast<double>(input.now_ns - begin_ns) / 1e9;
+}
+
+TEST(DestagePacingTest, PolitenessStretchesADrainThatReadersMeetAndNoOther) {
+  const double rude = SecondsToLowerMark(0, /*clients_read=*/true);
+  const double polite = SecondsToLowerMark(50, /*clients_read=*/true);
+  const double most_polite = SecondsToLowerMark(100, /*clients_read=*/true);
+
+  EXPECT_GT(polite, 1.5 * rude);
+  EXPECT_GT(most_polite, 1.3 * polite);
+  EXPECT_NEAR(SecondsToLowerMark(100, /*clients_read=*/false), rude, 0.1 * rude);
 }
 
 }  // namespace
