@@ -15,6 +15,7 @@
 #include "experiments/demo/demo_node.h"
 #include "experiments/demo/report.h"
 #include "experiments/demo/sidecar.h"
+#include "experiments/demo/steady_watch.h"
 #include "experiments/support/child_process.h"
 #include "experiments/support/scratch.h"
 #include "fmt/format.h"
@@ -70,6 +71,7 @@ class Demo {
   absl::Status Run() {
     EBB_RETURN_IF_ERROR(MakeScratch());
     EBB_RETURN_IF_ERROR(StartNode());
+    EBB_RETURN_IF_ERROR(WarmUp());
     EBB_RETURN_IF_ERROR(StartSidecar());
     EBB_RETURN_IF_ERROR(Tune());
     EBB_RETURN_IF_ERROR(CompareAll());
@@ -79,6 +81,8 @@ class Demo {
  private:
   absl::Status MakeScratch();
   absl::Status StartNode();
+  // Starts the first load to be tuned and lets it fill the cache as far as it will.
+  absl::Status WarmUp();
   absl::Status StartSidecar();
   absl::Status Tune();
   absl::Status TuneUnder(const Stretch& stretch);
@@ -130,10 +134,27 @@ absl::Status Demo::StartNode() {
   EBB_ASSIGN_OR_RETURN(load_, experiments::ChildProcess::Start(
                                   FillCommand(node_->nbd_uri(), shape_), scratch_ + "/fill.log"));
   EBB_RETURN_IF_ERROR(load_->Wait(kFillTimeoutMs, &stop_));
+  load_.reset();
   EBB_RETURN_IF_ERROR(node_->Drain(kDrainTimeoutMs, stop_));
   EBB_ASSIGN_OR_RETURN(const env::SettingState state, node_->environment().ReadSettings());
   default_ = state.incumbent;
   return node_->CheckHealthy();
+}
+
+absl::Status Demo::WarmUp() {
+  const std::vector<Stretch> plan = TuningPlan(phases_, options_.goal, options_.minutes);
+  const Phase& phase = phases_[plan.front().phase];
+  screen_.Say(fmt::format("waiting until the cache is as full as it stays under: {}", phase.title));
+  EBB_RETURN_IF_ERROR(StartLoad(phase));
+  SteadyWatch watch;
+  for (bool steady = false; !steady;) {
+    EBB_ASSIGN_OR_RETURN(const env::Observation seen, node_->environment().Observe());
+    EBB_RETURN_IF_ERROR(CheckAllAlive());
+    steady = watch.Add(seen.metrics.dirty_share);
+    screen_.Live(fmt::format("warming up: window {} of at most {}, dirty {:.0f} %", watch.windows(),
+                             SteadyWatch::kWindowsMax, 100 * seen.metrics.dirty_share));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Demo::StartSidecar() {
@@ -160,7 +181,7 @@ absl::Status Demo::CheckAllAlive() {
   if (load_ != nullptr && !load_->IsRunning()) {
     return absl::InternalError(fmt::format("the load ended: {}", load_->LogTail()));
   }
-  EBB_RETURN_IF_ERROR(sidecar_->CheckAlive());
+  if (sidecar_ != nullptr) EBB_RETURN_IF_ERROR(sidecar_->CheckAlive());
   return node_->CheckHealthy();
 }
 
@@ -187,7 +208,7 @@ absl::Status Demo::Tune() {
 absl::Status Demo::TuneUnder(const Stretch& stretch) {
   const Phase& phase = phases_[stretch.phase];
   screen_.Say(fmt::format("tuning for {} s under: {}", stretch.seconds, phase.title));
-  EBB_RETURN_IF_ERROR(StartLoad(phase));
+  if (load_ == nullptr) EBB_RETURN_IF_ERROR(StartLoad(phase));  // the first one runs already
   Clock& clock = RealClock();
   const uint64_t end_ns = clock.MonotonicNs() + uint64_t{stretch.seconds} * kNsPerS;
   std::string last_change;
