@@ -33,7 +33,8 @@ struct StoreOptions {
   Compression compression = Compression::kOff;
   uint32_t unit_bytes = 32 * 1024;  // compressed together
   bool dedup = false;
-  int parallelism = 1;  // extents in flight over all devices
+  int parallelism = 1;  // extents in flight to each device
+  int threads = 1;      // that compress
 };
 
 // One 4 KiB block to store.

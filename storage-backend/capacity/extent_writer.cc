@@ -52,7 +52,8 @@ void ExtentWriter::Collect(bool wait) {
 }
 
 absl::StatusOr<std::span<std::byte>> ExtentWriter::Buffer(int parallelism) {
-  const auto limit = static_cast<size_t>(std::clamp(parallelism, 1, kParallelismMax));
+  const size_t wanted = static_cast<size_t>(std::max(parallelism, 1)) * devices_.size();
+  const size_t limit = std::min<size_t>(wanted, kParallelismMax);
   Collect(false);
   while (InFlight() >= limit) Collect(true);
   if (!failure_.ok()) return failure_;

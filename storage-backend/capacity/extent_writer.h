@@ -24,8 +24,9 @@ class ExtentWriter {
   ExtentWriter(std::vector<Device*> devices, uint64_t extent_bytes_max);
   ~ExtentWriter();  // waits for what is in flight
 
-  // A buffer to build the next extent in; waits until fewer than `parallelism` are in flight. Fails
-  // when a write has failed since the last Finish or Abandon.
+  // A buffer to build the next extent in; waits until fewer than `parallelism` a device are in
+  // flight, over all devices together. Fails when a write has failed since the last Finish or
+  // Abandon.
   absl::StatusOr<std::span<std::byte>> Buffer(int parallelism);
   // Starts writing `bytes`, which lie in the buffer that Buffer returned last.
   void Write(size_t device, uint64_t offset, std::span<const std::byte> bytes);

@@ -122,6 +122,7 @@ Tier::Tier(std::vector<Device*> devices, MetadataStore* metadata, FormatRecord f
       journal_(totals.journal_first, totals.journal_next),
       segments_(layout_, format_.device_bytes),
       writer_(devices_, layout_.ExtentBytesMax()),
+      pool_(kUnitBlocksMax * kCapacityBlockBytes),
       raw_unit_(kUnitBlocksMax * kCapacityBlockBytes),
       stored_unit_(kUnitBlocksMax * kCapacityBlockBytes) {}
 

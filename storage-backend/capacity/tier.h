@@ -32,6 +32,7 @@
 #include "storage-backend/capacity/segment_table.h"
 #include "storage-backend/capacity/unit_cache.h"
 #include "storage-backend/metadata/metadata_store.h"
+#include "storage-backend/reduce/compression_pool.h"
 #include "storage-backend/reduce/compressor.h"
 #include "storage-backend/reduce/fingerprint.h"
 
@@ -84,11 +85,13 @@ class Tier final : public CapacityTier {
                            StoreReport& report, const std::function<bool()>& keep_going);
   absl::Status MakeRoom(uint64_t blocks);
   absl::Status FindDuplicates(StoreBatch& batch);
+  size_t UnitBlocks(const StoreBatch& batch) const;
   absl::Status PackUniques(StoreBatch& batch);
-  absl::StatusOr<bool> PackCompressed(StoreBatch& batch, std::span<const size_t> unit);
+  absl::Status PackReduced(StoreBatch& batch, std::span<const size_t> uniques);
+  absl::Status PackCompressed(StoreBatch& batch, std::span<const size_t> unit,
+                              std::span<const std::byte> stored);
   absl::Status PackRaw(StoreBatch& batch, std::span<const size_t> unit);
   absl::Status PackDirect(StoreBatch& batch, std::span<const size_t> blocks);
-  absl::Status GatherUnit(const StoreBatch& batch, std::span<const size_t> unit);
 
   // `entries`: memory for the map's.
   absl::Status ReadPiece(uint64_t first_block, std::span<MapEntry> entries, std::byte* out,
@@ -149,7 +152,8 @@ class Tier final : public CapacityTier {
   SegmentTable segments_;
   std::vector<std::pair<SegmentId, uint64_t>> freed_;  // with ReadPins' tag
   ExtentWriter writer_;
-  Compressor compressor_;
+  CompressionPool pool_;   // of Store
+  Compressor compressor_;  // of compaction
   Fingerprinter fingerprinter_;
   std::vector<std::byte> raw_unit_;     // a unit's blocks, one after the other
   std::vector<std::byte> stored_unit_;  // the same compressed

@@ -17,9 +17,9 @@ constexpr uint64_t kExtentBytesMin = 256 * kKiB;
 // Above this many users a block is stored anew instead of shared further.
 constexpr uint32_t kReferencesMax = UINT32_MAX / 2;
 
-// Extents small enough that `parallelism` of them are in flight for one batch.
-uint64_t ExtentBytesFor(uint64_t batch_bytes, int parallelism) {
-  const uint64_t share = batch_bytes / static_cast<uint64_t>(std::max(parallelism, 1));
+// Extents small enough that `parallelism` of them are in flight to each device for one batch.
+uint64_t ExtentBytesFor(uint64_t batch_bytes, int parallelism, size_t devices) {
+  const uint64_t share = batch_bytes / (static_cast<uint64_t>(std::max(parallelism, 1)) * devices);
   return std::clamp(share / kCapacityBlockBytes * kCapacityBlockBytes, kExtentBytesMin,
                     kExtentBytesMax);
 }
@@ -42,6 +42,11 @@ absl::Status Changed(const StoreBlock& block) {
 absl::Status CopyVerified(const StoreBlock& block, std::byte* to) {
   const uint32_t crc = Crc32cCopy(to, {block.data, kCapacityBlockBytes});
   return crc == block.crc32c ? absl::OkStatus() : Changed(block);
+}
+
+// The unit of `unit_blocks` (fewer at the end) that begins at `first`.
+std::span<const size_t> UnitAt(std::span<const size_t> blocks, size_t first, size_t unit_blocks) {
+  return blocks.subspan(first, std::min(unit_blocks, blocks.size() - first));
 }
 
 absl::Status CheckAscending(std::span<const StoreBlock> blocks) {
@@ -118,12 +123,13 @@ absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOp
   EBB_ASSIGN_OR_RETURN(const std::vector<MapEntry> old, transaction.LoadBlocks(numbers));
 
   const uint64_t batch_bytes = blocks.size() * kCapacityBlockBytes;
-  UnitPacker packer(layout_, segments_, writer_, transaction,
-                    {.stream = Stream::kStore,
-                     .extent_bytes = ExtentBytesFor(batch_bytes, options.parallelism),
-                     .parallelism = options.parallelism,
-                     .node_uuid = format_.node_uuid,
-                     .keep_going = keep_going});
+  UnitPacker packer(
+      layout_, segments_, writer_, transaction,
+      {.stream = Stream::kStore,
+       .extent_bytes = ExtentBytesFor(batch_bytes, options.parallelism, devices_.size()),
+       .parallelism = options.parallelism,
+       .node_uuid = format_.node_uuid,
+       .keep_going = keep_going});
   StoreBatch batch{.blocks = blocks,
                    .options = options,
                    .report = report,
@@ -188,6 +194,11 @@ absl::Status Tier::FindDuplicates(StoreBatch& batch) {
   return absl::OkStatus();
 }
 
+size_t Tier::UnitBlocks(const StoreBatch& batch) const {
+  return std::clamp<size_t>(batch.options.unit_bytes / kCapacityBlockBytes, 1,
+                            layout_.UnitBlocksMax());
+}
+
 absl::Status Tier::PackUniques(StoreBatch& batch) {
   std::vector<size_t> uniques;
   uniques.reserve(batch.blocks.size());
@@ -195,29 +206,41 @@ absl::Status Tier::PackUniques(StoreBatch& batch) {
     if (!batch.same_as.empty() && batch.same_as[i] != i) continue;
     if (!batch.entries[i].mapped()) uniques.push_back(i);
   }
-  const bool compresses = batch.options.compression != Compression::kOff;
-  const size_t unit_blocks = std::clamp<size_t>(batch.options.unit_bytes / kCapacityBlockBytes, 1,
-                                                layout_.UnitBlocksMax());
+  batch.report.raw_bytes += uniques.size() * kCapacityBlockBytes;
+  if (batch.options.compression != Compression::kOff) return PackReduced(batch, uniques);
+  if (!batch.options.dedup) return PackDirect(batch, uniques);
+  // Only what may be shared needs a record of its own.
+  const size_t unit_blocks = UnitBlocks(batch);
   for (size_t first = 0; first < uniques.size(); first += unit_blocks) {
-    const std::span<const size_t> unit =
-        std::span(uniques).subspan(first, std::min(unit_blocks, uniques.size() - first));
-    batch.report.raw_bytes += unit.size() * kCapacityBlockBytes;
-    if (compresses) {
-      EBB_ASSIGN_OR_RETURN(const bool compressed, PackCompressed(batch, unit));
-      if (compressed) continue;
-    }
-    // Only what may be shared needs a record of its own.
-    EBB_RETURN_IF_ERROR(batch.options.dedup ? PackRaw(batch, unit) : PackDirect(batch, unit));
+    EBB_RETURN_IF_ERROR(PackRaw(batch, UnitAt(uniques, first, unit_blocks)));
   }
   return absl::OkStatus();
 }
 
-absl::Status Tier::GatherUnit(const StoreBatch& batch, std::span<const size_t> unit) {
-  for (size_t i = 0; i < unit.size(); ++i) {
-    EBB_RETURN_IF_ERROR(
-        CopyVerified(batch.blocks[unit[i]], raw_unit_.data() + i * kCapacityBlockBytes));
-  }
-  return absl::OkStatus();
+absl::Status Tier::PackReduced(StoreBatch& batch, std::span<const size_t> uniques) {
+  const size_t unit_blocks = UnitBlocks(batch);
+  const auto work = [&](size_t i, CompressionPool::Slot& slot, Compressor& compressor) {
+    const std::span<const size_t> unit = UnitAt(uniques, i * unit_blocks, unit_blocks);
+    for (size_t n = 0; n < unit.size() && slot.status.ok(); ++n) {
+      slot.status = CopyVerified(batch.blocks[unit[n]], slot.raw.data() + n * kCapacityBlockBytes);
+    }
+    if (!slot.status.ok()) return;
+    const size_t raw_bytes = unit.size() * kCapacityBlockBytes;
+    slot.stored_bytes = compressor.Compress(
+        batch.options.compression, std::span<const std::byte>(slot.raw).first(raw_bytes),
+        std::span(slot.stored).first(MaxStoredBytes(raw_bytes)));
+  };
+  const auto take = [&](size_t i, CompressionPool::Slot& slot) {
+    if (!slot.status.ok()) return slot.status;
+    const std::span<const size_t> unit = UnitAt(uniques, i * unit_blocks, unit_blocks);
+    if (slot.stored_bytes != 0) {
+      return PackCompressed(batch, unit,
+                            std::span<const std::byte>(slot.stored).first(slot.stored_bytes));
+    }
+    return batch.options.dedup ? PackRaw(batch, unit) : PackDirect(batch, unit);
+  };
+  return pool_.Run((uniques.size() + unit_blocks - 1) / unit_blocks, batch.options.threads, work,
+                   take);
 }
 
 absl::Status Tier::PackDirect(StoreBatch& batch, std::span<const size_t> blocks) {
@@ -251,29 +274,24 @@ uint32_t FullMask(size_t blocks) { return blocks == 32 ? UINT32_MAX : (uint32_t{
 
 }  // namespace
 
-absl::StatusOr<bool> Tier::PackCompressed(StoreBatch& batch, std::span<const size_t> unit) {
-  EBB_RETURN_IF_ERROR(GatherUnit(batch, unit));
-  const size_t raw_bytes = unit.size() * kCapacityBlockBytes;
-  const size_t stored = compressor_.Compress(
-      batch.options.compression, std::span<const std::byte>(raw_unit_).first(raw_bytes),
-      std::span(stored_unit_).first(MaxStoredBytes(raw_bytes)));
-  if (stored == 0) return false;
+absl::Status Tier::PackCompressed(StoreBatch& batch, std::span<const size_t> unit,
+                                  std::span<const std::byte> stored) {
   const uint64_t number =
       batch.transaction.CreateUnit(NewRecord(batch.blocks, unit), Pick(batch.fingerprints, unit));
   const ExtentUnit entry{.unit = number,
-                         .stored_bytes = static_cast<uint32_t>(stored),
+                         .stored_bytes = static_cast<uint32_t>(stored.size()),
                          .stored_mask = FullMask(unit.size()),
                          .codec = batch.options.compression,
                          .block_count = static_cast<uint8_t>(unit.size())};
   EBB_ASSIGN_OR_RETURN(const std::span<std::byte> room, batch.packer.Add(entry));
-  std::memcpy(room.data(), stored_unit_.data(), stored);
+  std::memcpy(room.data(), stored.data(), stored.size());
   batch.report.stored_bytes +=
-      (stored + kStoredUnitBytes - 1) / kStoredUnitBytes * kStoredUnitBytes;
+      (stored.size() + kStoredUnitBytes - 1) / kStoredUnitBytes * kStoredUnitBytes;
   for (size_t i = 0; i < unit.size(); ++i) {
     batch.entries[unit[i]] =
         MapEntry::Unit({number, static_cast<uint8_t>(i)}, batch.blocks[unit[i]].crc32c);
   }
-  return true;
+  return absl::OkStatus();
 }
 
 absl::Status Tier::PackRaw(StoreBatch& batch, std::span<const size_t> unit) {

@@ -1,24 +1,23 @@
 #include "storage-backend/destage/destager.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/crc32c.h"
 #include "base/status.h"
 #include "base/units.h"
+#include "fmt/format.h"
 
 namespace ebb::storage {
 namespace {
 
-constexpr size_t kReadDepth = 16;
-constexpr size_t kRunBlocksMax = 256;
 constexpr size_t kRangesAtOnce = 256;
+constexpr uint64_t kUnreadablePauseNs = 10 * kNsPerS;
 
 }  // namespace
 
 Destager::Destager(CacheLog& log, CapacityTier& tier, Device& cache, Clock& clock)
-    : log_(log), tier_(tier), clock_(clock), queue_(cache.MakeQueue(kReadDepth)), cache_(cache) {}
+    : log_(log), tier_(tier), clock_(clock), cache_(cache), reader_(cache) {}
 
 absl::StatusOr<bool> Destager::RemoveRanges() {
   EBB_ASSIGN_OR_RETURN(const std::vector<OverlayRange> ranges, log_.PendingRanges(kRangesAtOnce));
@@ -30,77 +29,76 @@ absl::StatusOr<bool> Destager::RemoveRanges() {
   return !ranges.empty();
 }
 
-absl::Status Destager::ReadBlocks(const std::vector<LogMap::DirtyBlock>& batch) {
-  if (buffer_.size() < batch.size() * kCacheBlockBytes) {
-    buffer_ = AlignedBuffer(batch.size() * kCacheBlockBytes);
+absl::StatusOr<Destager::Chosen> Destager::Choose(const Batch& batch) {
+  const uint64_t now_ns = clock_.MonotonicNs();
+  absl::erase_if(unreadable_until_ns_, [&](const auto& one) { return one.second <= now_ns; });
+  const size_t count = batch.bytes_max / kCacheBlockBytes;
+  EBB_ASSIGN_OR_RETURN(std::vector<LogMap::DirtyBlock> blocks,
+                       log_.CollectDirty(2 * count + unreadable_until_ns_.size(), batch.keep_fill));
+  if (!unreadable_until_ns_.empty()) {
+    std::erase_if(blocks, [&](const LogMap::DirtyBlock& block) {
+      return unreadable_until_ns_.contains(block.cache_block);
+    });
   }
-  runs_.clear();
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const bool joins = !runs_.empty() && runs_.back().count < kRunBlocksMax &&
-                       batch[i].cache_block == batch[i - 1].cache_block + 1;
-    if (joins) {
-      ++runs_.back().count;
-    } else {
-      runs_.push_back({.first = i, .count = 1, .io = {}});
-    }
+  counters_.unreadable_blocks.store(unreadable_until_ns_.size(), std::memory_order_relaxed);
+  Chosen chosen;
+  const auto middle =
+      blocks.begin() + static_cast<ptrdiff_t>(std::min(std::max<size_t>(count, 1), blocks.size()));
+  chosen.now.assign(blocks.begin(), middle);
+  chosen.next.assign(middle, blocks.end());
+  for (auto* const part : {&chosen.now, &chosen.next}) {
+    std::sort(part->begin(), part->end(),
+              [](const LogMap::DirtyBlock& a, const LogMap::DirtyBlock& b) {
+                return a.cache_block < b.cache_block;
+              });
   }
-  absl::Status status;
-  size_t started = 0;
-  while (started < runs_.size() || queue_->in_flight() > 0) {
-    while (status.ok() && started < runs_.size() && queue_->in_flight() < queue_->depth()) {
-      Run& run = runs_[started++];
-      run.io = {.kind = Io::Kind::kRead,
-                .offset = uint64_t{batch[run.first].cache_block} * kCacheBlockBytes,
-                .data = buffer_.data() + run.first * kCacheBlockBytes,
-                .bytes = run.count * kCacheBlockBytes};
-      queue_->Submit(&run.io);
-    }
-    if (queue_->in_flight() == 0) break;
-    for (const Io* io : queue_->Reap(1)) {
-      if (status.ok()) status = io->status;
-    }
-  }
-  return Annotate(status, "destage: cache device");
+  return chosen;
 }
 
-absl::StatusOr<bool> Destager::DropDamaged(std::vector<LogMap::DirtyBlock>& blocks) {
-  std::vector<LogMap::DirtyBlock> good;
+absl::StatusOr<std::vector<DirtyReader::Block>> Destager::ReadBlocks(
+    const std::vector<LogMap::DirtyBlock>& blocks) {
+  DirtyReader::Result read = reader_.Read(blocks);
+  const uint64_t until_ns = clock_.MonotonicNs() + kUnreadablePauseNs;
+  for (const LogMap::DirtyBlock& block : read.unreadable) {
+    unreadable_until_ns_[block.cache_block] = until_ns;
+  }
+  counters_.unreadable_blocks.store(unreadable_until_ns_.size(), std::memory_order_relaxed);
+  if (!read.unreadable.empty()) {
+    unreadable_status_ = Annotate(
+        read.status, fmt::format("destage: block {} of the volume, at block {} of the cache device",
+                                 read.unreadable.back().block, read.unreadable.back().cache_block));
+  }
+  if (read.blocks.empty()) return unreadable_status_;
+  return std::move(read.blocks);
+}
+
+absl::StatusOr<bool> Destager::DropDamaged(std::vector<DirtyReader::Block>& blocks) {
   std::vector<LogMap::DirtyBlock> lost;
   bool some_damaged = false;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const std::span<std::byte> content = buffer_.span(i * kCacheBlockBytes, kCacheBlockBytes);
-    bool right = Crc32c(content) == blocks[i].crc32c;
-    if (!right) {
-      some_damaged = true;
-      counters_.checksum_errors.fetch_add(1, std::memory_order_relaxed);
-      EBB_RETURN_IF_ERROR(Annotate(
-          cache_.Read(uint64_t{blocks[i].cache_block} * kCacheBlockBytes, content), "destage"));
-      right = Crc32c(content) == blocks[i].crc32c;
-    }
-    if (!right) {
-      lost.push_back(blocks[i]);
-      continue;
-    }
-    // Closes the gaps that lost ones leave.
-    if (!lost.empty()) {
-      std::memcpy(buffer_.data() + good.size() * kCacheBlockBytes, content.data(), content.size());
-    }
-    good.push_back(blocks[i]);
+  for (DirtyReader::Block& block : blocks) {
+    const std::span<std::byte> content(block.data, kCacheBlockBytes);
+    if (Crc32c(content) == block.dirty.crc32c) continue;
+    some_damaged = true;
+    counters_.checksum_errors.fetch_add(1, std::memory_order_relaxed);
+    EBB_RETURN_IF_ERROR(Annotate(
+        cache_.Read(uint64_t{block.dirty.cache_block} * kCacheBlockBytes, content), "destage"));
+    if (Crc32c(content) == block.dirty.crc32c) continue;
+    lost.push_back(block.dirty);
+    block.data = nullptr;
   }
-  blocks = std::move(good);
   if (lost.empty()) return some_damaged;
+  std::erase_if(blocks, [](const DirtyReader::Block& block) { return block.data == nullptr; });
   counters_.lost_blocks.fetch_add(lost.size(), std::memory_order_relaxed);
   EBB_RETURN_IF_ERROR(log_.MarkLost(lost));
   return true;
 }
 
-absl::Status Destager::StoreBlocks(const std::vector<LogMap::DirtyBlock>& blocks,
+absl::Status Destager::StoreBlocks(const std::vector<DirtyReader::Block>& blocks,
                                    const Batch& batch, StoreReport& report) {
   to_store_.clear();
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    to_store_.push_back({.block = blocks[i].block,
-                         .data = buffer_.data() + i * kCacheBlockBytes,
-                         .crc32c = blocks[i].crc32c});
+  for (const DirtyReader::Block& block : blocks) {
+    to_store_.push_back(
+        {.block = block.dirty.block, .data = block.data, .crc32c = block.dirty.crc32c});
   }
   std::sort(to_store_.begin(), to_store_.end(),
             [](const StoreBlock& a, const StoreBlock& b) { return a.block < b.block; });
@@ -110,17 +108,14 @@ absl::Status Destager::StoreBlocks(const std::vector<LogMap::DirtyBlock>& blocks
 absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
   const uint64_t begin_ns = clock_.MonotonicNs();
   EBB_ASSIGN_OR_RETURN(const bool removed, RemoveRanges());
-  EBB_ASSIGN_OR_RETURN(std::vector<LogMap::DirtyBlock> blocks,
-                       log_.CollectDirty(batch.bytes_max / kCacheBlockBytes, batch.keep_fill));
-  if (blocks.empty()) {
+  EBB_ASSIGN_OR_RETURN(Chosen chosen, Choose(batch));
+  if (chosen.now.empty()) {
     EBB_ASSIGN_OR_RETURN(const bool released, log_.ReleaseClean());
+    if (!removed && !released && !unreadable_until_ns_.empty()) return unreadable_status_;
     return removed || released;
   }
-  std::sort(blocks.begin(), blocks.end(),
-            [](const LogMap::DirtyBlock& a, const LogMap::DirtyBlock& b) {
-              return a.cache_block < b.cache_block;
-            });
-  EBB_RETURN_IF_ERROR(ReadBlocks(blocks));
+  EBB_ASSIGN_OR_RETURN(std::vector<DirtyReader::Block> blocks, ReadBlocks(chosen.now));
+  if (!chosen.next.empty()) reader_.Prefetch(std::move(chosen.next));
   StoreReport report;
   absl::Status stored = StoreBlocks(blocks, batch, report);
   if (absl::IsDataLoss(stored)) {
@@ -129,7 +124,10 @@ absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
     if (some_damaged) stored = StoreBlocks(blocks, batch, report);
   }
   EBB_RETURN_IF_ERROR(Annotate(stored, "destage"));
-  EBB_RETURN_IF_ERROR(log_.MarkClean(blocks));
+  std::vector<LogMap::DirtyBlock> clean;
+  clean.reserve(blocks.size());
+  for (const DirtyReader::Block& block : blocks) clean.push_back(block.dirty);
+  EBB_RETURN_IF_ERROR(log_.MarkClean(clean));
   EBB_RETURN_IF_ERROR(log_.ReleaseClean().status());
   Count(blocks.size(), report, std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1));
   return true;

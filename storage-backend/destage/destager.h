@@ -1,9 +1,10 @@
 // Destager moves dirty blocks from the cache log to the capacity tier, one batch a call.
 //
 // A batch: ranges that were trimmed are removed, then the oldest durable dirty blocks are read from
-// the log (in the order they lie there, neighbours together), verified, sorted by volume block and
-// stored; then they are clean, and segments of which nothing is needed come back. A block that was
-// overwritten meanwhile stays dirty in its new place.
+// the log (in the order they lie there, neighbours together), sorted by volume block and stored,
+// while those of the next batch are read ahead; then they are clean, and segments of which nothing
+// is needed come back. A block that was overwritten meanwhile stays dirty in its new place; one
+// that cannot be read stays dirty too and is passed over for a while.
 //
 // When to run and how fast is DestagePacing's business (storage-backend/policy). One thread at a
 // time; the counters may be read by any.
@@ -13,13 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "base/aligned_buffer.h"
 #include "base/clock.h"
 #include "storage-backend/capacity/capacity_tier.h"
+#include "storage-backend/destage/dirty_reader.h"
 #include "storage-backend/device/device.h"
 #include "storage-backend/log/cache_log.h"
 
@@ -36,6 +37,8 @@ class Destager {
     std::atomic<uint64_t> written_bytes{0};
     std::atomic<uint64_t> checksum_errors{0};
     std::atomic<uint64_t> lost_blocks{0};
+    // Dirty blocks that the cache device could not read lately: a gauge.
+    std::atomic<uint64_t> unreadable_blocks{0};
   };
 
   struct Batch {
@@ -56,32 +59,32 @@ class Destager {
   double drain_bytes_per_s() const { return drain_bytes_per_s_.load(std::memory_order_relaxed); }
 
  private:
-  // Neighbours in the log, read together.
-  struct Run {
-    size_t first = 0;  // position in the batch
-    size_t count = 0;
-    Io io;
-  };
-
   absl::StatusOr<bool> RemoveRanges();
-  // Reads the blocks (sorted by cache block) into buffer_, block i at i * 4096.
-  absl::Status ReadBlocks(const std::vector<LogMap::DirtyBlock>& blocks);
+  // The oldest dirty blocks in the order they lie in the log: this batch, and the next one.
+  struct Chosen {
+    std::vector<LogMap::DirtyBlock> now;
+    std::vector<LogMap::DirtyBlock> next;
+  };
+  absl::StatusOr<Chosen> Choose(const Batch& batch);
+  // Reads the blocks; leaves out those that cannot be read, and fails when none can.
+  absl::StatusOr<std::vector<DirtyReader::Block>> ReadBlocks(
+      const std::vector<LogMap::DirtyBlock>& blocks);
   // Keeps the blocks whose content is right; the others are declared lost, after a second look at
   // the device. Whether some was not right at first.
-  absl::StatusOr<bool> DropDamaged(std::vector<LogMap::DirtyBlock>& blocks);
-  // Stores the blocks that ReadBlocks has read.
-  absl::Status StoreBlocks(const std::vector<LogMap::DirtyBlock>& blocks, const Batch& batch,
+  absl::StatusOr<bool> DropDamaged(std::vector<DirtyReader::Block>& blocks);
+  absl::Status StoreBlocks(const std::vector<DirtyReader::Block>& blocks, const Batch& batch,
                            StoreReport& report);
   void Count(size_t blocks, const StoreReport& report, uint64_t took_ns);
 
   CacheLog& log_;
   CapacityTier& tier_;
   Clock& clock_;
-  std::unique_ptr<IoQueue> queue_;
   Device& cache_;
-  AlignedBuffer buffer_;  // grows with the batch, never shrinks: a first touch is dear
-  std::vector<Run> runs_;
+  DirtyReader reader_;
   std::vector<StoreBlock> to_store_;
+  // Cache blocks that could not be read, until when they are passed over.
+  absl::flat_hash_map<uint32_t, uint64_t> unreadable_until_ns_;
+  absl::Status unreadable_status_;  // of the last one
   Counters counters_;
   std::atomic<double> drain_bytes_per_s_{0};
 };

@@ -125,7 +125,8 @@ constexpr std::array<KnobSpec, kKnobCount> kTable = {{
      5,
      KnobOwner::kAgent,
      "",
-     "Extents in flight to the capacity devices: drain rate against foreground latency."},
+     "Extents in flight to each capacity device and threads that compress: drain rate against "
+     "foreground latency."},
     {KnobId::kThrottleSoftness,
      "throttle_softness",
      KnobKind::kInteger,

@@ -15,6 +15,10 @@ namespace {
 // An open group is written to the device at the latest when it is this old.
 constexpr uint64_t kGroupAgeNs = 3 * kNsPerMs;
 constexpr uint64_t kErrorPauseNs = kNsPerS;
+// Destage batches are larger when no client asked for anything this long.
+constexpr uint64_t kQuietNs = 100 * kNsPerMs;
+constexpr uint64_t kQuietBatchFactor = 2;
+constexpr int kQuietParallelism = 2;
 constexpr size_t kReadCacheChunksAStep = 4;
 
 // How fast clients fill the write space, smoothed over about a second.
@@ -58,17 +62,24 @@ StoreOptions VolumeImpl::CurrentStoreOptions() const {
   return {.compression = setting.As<Compression>(KnobId::kCompression),
           .unit_bytes = static_cast<uint32_t>(setting[KnobId::kCompressionUnitBytes]),
           .dedup = setting.As<Dedup>(KnobId::kDedup) == Dedup::kOn,
-          .parallelism = static_cast<int>(setting[KnobId::kDestageParallelism])};
+          .parallelism = static_cast<int>(setting[KnobId::kDestageParallelism]),
+          .threads = static_cast<int>(setting[KnobId::kDestageParallelism])};
 }
 
-absl::StatusOr<bool> VolumeImpl::DestageStep(double keep_fill) {
-  return destager_->RunBatch(
-      {.bytes_max = DestagePacing::BatchBytes(
-           static_cast<uint64_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
-           log_->write_space_bytes()),
-       .keep_fill = keep_fill,
-       .store = CurrentStoreOptions(),
-       .keep_going = [this] { return !stopping_; }});
+absl::StatusOr<bool> VolumeImpl::DestageStep(double keep_fill, bool quiet) {
+  uint64_t bytes =
+      DestagePacing::BatchBytes(static_cast<uint64_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
+                                log_->write_space_bytes());
+  StoreOptions store = CurrentStoreOptions();
+  // Nobody waits behind a larger batch, and its flush and commit are paid for once.
+  if (quiet) {
+    store.parallelism = std::max(store.parallelism, kQuietParallelism);
+    bytes *= kQuietBatchFactor;
+  }
+  return destager_->RunBatch({.bytes_max = static_cast<size_t>(bytes),
+                              .keep_fill = keep_fill,
+                              .store = store,
+                              .keep_going = [this] { return !stopping_; }});
 }
 
 bool VolumeImpl::ResizeReadCacheStep(size_t chunks_max) {
@@ -94,7 +105,7 @@ absl::StatusOr<bool> VolumeImpl::RunBackgroundStep() {
   log_->Tick(clock_.MonotonicNs(), kGroupAgeNs);
   ResizeReadCacheStep(kReadCacheChunksAStep);
   scrubber_->Step(clock_.MonotonicNs());
-  EBB_ASSIGN_OR_RETURN(const bool destaged, DestageStep(/*keep_fill=*/0));
+  EBB_ASSIGN_OR_RETURN(const bool destaged, DestageStep(/*keep_fill=*/0, /*quiet=*/false));
   if (destaged) return true;
   return tier_->CompactStep();
 }
@@ -138,7 +149,7 @@ void VolumeImpl::BackgroundLoop() {
       const std::lock_guard step(step_mutex_);
       absl::StatusOr<bool> result = false;
       if (decision.run) {
-        result = DestageStep(decision.keep_fill);
+        result = DestageStep(decision.keep_fill, now_ns - last_request_ns > kQuietNs);
         pacing_.OnBatchDone(now_ns, clock_.MonotonicNs());
       } else {
         result = log_->ReleaseClean();

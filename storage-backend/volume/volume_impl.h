@@ -169,7 +169,8 @@ class VolumeImpl final : public Volume {
   void BackgroundLoop();
   void Kick();
   StoreOptions CurrentStoreOptions() const;
-  absl::StatusOr<bool> DestageStep(double keep_fill);
+  // `quiet`: no client waits.
+  absl::StatusOr<bool> DestageStep(double keep_fill, bool quiet);
   // Grows or shrinks the read cache a little toward its target; false when it is there.
   bool ResizeReadCacheStep(size_t chunks_max);
   void NoteBackgroundError(const absl::Status& status);

@@ -50,7 +50,8 @@ std::vector<Step> Scenario(uint64_t seed) {
     return {.compression = static_cast<Compression>(rng.Below(4)),
             .unit_bytes = static_cast<uint32_t>(4096u << rng.Below(4)),
             .dedup = rng.Chance(0.5),
-            .parallelism = static_cast<int>(1 + rng.Below(4))};
+            .parallelism = static_cast<int>(1 + rng.Below(4)),
+            .threads = static_cast<int>(1 + rng.Below(2))};
   };
   for (int i = 0; i < 12; ++i) {
     Model batch;

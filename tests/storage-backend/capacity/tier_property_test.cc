@@ -80,7 +80,8 @@ struct Arbitrary<StoreOptions> {
                               Compression::kZstd3)),
         gen::set(&StoreOptions::unit_bytes, gen::element<uint32_t>(4096, 16384, 32768, 131072)),
         gen::set(&StoreOptions::dedup, gen::arbitrary<bool>()),
-        gen::set(&StoreOptions::parallelism, gen::inRange(1, 9)));
+        gen::set(&StoreOptions::parallelism, gen::inRange(1, 9)),
+        gen::set(&StoreOptions::threads, gen::inRange(1, 4)));
   }
 };
 

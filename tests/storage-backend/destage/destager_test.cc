@@ -1,0 +1,101 @@
+// Destage over a real log and a capacity tier in memory.
+#include "storage-backend/destage/destager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "storage-backend/metadata/mem_metadata.h"
+#include "tests/storage-backend/destage/bad_block_device.h"
+#include "tests/storage-backend/volume/volume_fixture.h"
+
+namespace ebb::storage {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kCacheBytes = (2 + 16 * 16) * 4096;
+
+class DestagerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto cache = std::make_unique<BadBlockDevice>(kCacheBytes);
+    cache_ = cache.get();
+    VolumeParts parts;
+    parts.cache = std::move(cache);
+    parts.capacity.push_back(std::make_unique<MemDevice>(16 << 20));
+    parts.metadata = std::make_unique<MemMetadata>();
+    parts.open_tier = [this](std::vector<Device*>, MetadataStore*, const Uuid&) {
+      return absl::StatusOr<std::unique_ptr<CapacityTier>>(
+          std::make_unique<FakeCapacityTier>(content_));
+    };
+    VolumeConfig config;
+    config.volume_bytes = 4 << 20;
+    config.segment_bytes = 16 * 4096;
+    config.background_threads = false;
+    config.setting.Set(KnobId::kReadCacheBytes, 0);
+    auto volume = VolumeImpl::Open(config, std::move(parts), clock_, nullptr);
+    ASSERT_TRUE(volume.ok()) << volume.status();
+    volume_ = *std::move(volume);
+  }
+  void Write(uint64_t block, uint64_t version) {
+    ASSERT_TRUE(volume_->Write(block * kBlockBytes, MakeBlock(block, version).span(), false).ok());
+  }
+  // Where the log has a block, by its content.
+  uint64_t CacheBlockOf(uint64_t block, uint64_t version) {
+    AlignedBuffer data(kBlockBytes);
+    for (uint64_t at = 1; at < kCacheBytes / kBlockBytes; ++at) {
+      EXPECT_TRUE(cache_->Read(at * kBlockBytes, data.span()).ok());
+      if (VersionOf(block, data.span()) == version) return at;
+    }
+    return 0;
+  }
+
+  ManualClock clock_;
+  BadBlockDevice* cache_ = nullptr;
+  std::shared_ptr<FakeCapacityTier::Content> content_ =
+      std::make_shared<FakeCapacityTier::Content>();
+  std::unique_ptr<Volume> volume_;
+};
+
+// Goal: a sector of the cache device that cannot be read keeps its own block from the capacity tier
+// and no other, and a drain says which.
+TEST_F(DestagerTest, AnUnreadableBlockDoesNotStallTheOthers) {
+  for (uint64_t block = 0; block < 40; ++block) Write(block, 1);
+  ASSERT_TRUE(volume_->Flush().ok());
+  cache_->bad = {CacheBlockOf(7, 1)};
+  ASSERT_NE(*cache_->bad.begin(), 0u);
+
+  const absl::Status status = volume_->Drain(nullptr);
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("block 7 of the volume"));
+  EXPECT_EQ(volume_->Metrics().dirty_bytes, kBlockBytes);
+  EXPECT_EQ(volume_->Metrics().destaged_blocks, 39u);
+  // It goes when it is readable again, or written anew.
+  Write(7, 2);
+  ASSERT_TRUE(volume_->Flush().ok());
+  clock_.AdvanceNs(11 * kNsPerS);
+  EXPECT_TRUE(volume_->Drain(nullptr).ok());
+  EXPECT_EQ(volume_->Metrics().dirty_bytes, 0u);
+  AlignedBuffer out(kBlockBytes);
+  ASSERT_TRUE(volume_->Read(7 * kBlockBytes, out.span()).ok());
+  EXPECT_EQ(VersionOf(7, out.span()), 2u);
+}
+
+TEST_F(DestagerTest, ABlockThatIsReadableAgainIsDestaged) {
+  Write(3, 1);
+  ASSERT_TRUE(volume_->Flush().ok());
+  cache_->bad = {CacheBlockOf(3, 1)};
+  EXPECT_FALSE(volume_->Drain(nullptr).ok());
+  cache_->bad.clear();
+  EXPECT_FALSE(volume_->Drain(nullptr).ok());  // not looked at for a while
+
+  clock_.AdvanceNs(11 * kNsPerS);
+
+  EXPECT_TRUE(volume_->Drain(nullptr).ok());
+  EXPECT_EQ(volume_->Metrics().dirty_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace ebb::storage
