@@ -33,6 +33,7 @@ struct FlashParameters {
 };
 
 FlashParameters SataSsdParameters();
+FlashParameters QlcSsdParameters();
 FlashParameters NvmeParameters();
 
 class FlashModel final : public ServiceModel {

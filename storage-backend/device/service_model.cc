@@ -7,7 +7,9 @@
 
 namespace ebb::storage {
 
-std::vector<std::string> ServiceModelNames() { return {"disk-7200", "sata-ssd", "nvme"}; }
+std::vector<std::string> ServiceModelNames() {
+  return {"disk-7200", "sata-ssd", "qlc-ssd", "nvme"};
+}
 
 absl::StatusOr<std::unique_ptr<ServiceModel>> MakeServiceModel(std::string_view name,
                                                                const ServiceModelOptions& options) {
@@ -20,6 +22,7 @@ absl::StatusOr<std::unique_ptr<ServiceModel>> MakeServiceModel(std::string_view 
   }
   if (name == "disk-7200") return std::make_unique<DiskModel>(options);
   if (name == "sata-ssd") return std::make_unique<FlashModel>(SataSsdParameters(), options);
+  if (name == "qlc-ssd") return std::make_unique<FlashModel>(QlcSsdParameters(), options);
   if (name == "nvme") return std::make_unique<FlashModel>(NvmeParameters(), options);
   return absl::InvalidArgumentError(fmt::format("no service model is named '{}'; there are {}",
                                                 name, fmt::join(ServiceModelNames(), ", ")));

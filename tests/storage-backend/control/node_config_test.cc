@@ -100,9 +100,10 @@ TEST(NodeConfigTest, UnknownKeyIsSaidWithItsPlaceAndASuggestion) {
 }
 
 TEST(NodeConfigTest, UnknownShapeIsSaidWithTheKnownOnes) {
-  EXPECT_THAT(FaultOf(Replaced("disk-7200", "disk-7300")),
-              HasSubstr("capacity 2.shape must be one of disk-7200, sata-ssd, nvme: did you mean "
-                        "disk-7200?"));
+  EXPECT_THAT(
+      FaultOf(Replaced("disk-7200", "disk-7300")),
+      HasSubstr("capacity 2.shape must be one of disk-7200, sata-ssd, qlc-ssd, nvme: did you mean "
+                "disk-7200?"));
 }
 
 TEST(NodeConfigTest, EveryFaultIsSaid) {

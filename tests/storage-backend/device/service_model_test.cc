@@ -148,6 +148,24 @@ TEST(ServiceModelTest, SataFlashMeetsItsClass) {
   EXPECT_NEAR(stream_write.mb_per_s, 510, 30);
 }
 
+TEST(ServiceModelTest, QlcFlashMeetsItsClass) {
+  const Outcome qd1 = Drive("qlc-ssd", {});
+  const Outcome qd32 = Drive("qlc-ssd", {.depth = 32, .count = 50'000});
+  const Outcome stream =
+      Drive("qlc-ssd", {.pattern = Pattern::kSequential, .bytes = kMiB, .depth = 2, .count = 2000});
+  const Outcome stream_write = Drive("qlc-ssd", {.kind = Io::Kind::kWrite,
+                                                 .pattern = Pattern::kSequential,
+                                                 .bytes = kMiB,
+                                                 .depth = 2,
+                                                 .count = 2000});
+
+  EXPECT_NEAR(qd1.mean_us, 130, 8);
+  EXPECT_GT(qd32.iops, 70'000);
+  EXPECT_LT(qd32.iops, 105'000);
+  EXPECT_NEAR(stream.mb_per_s, 530, 30);
+  EXPECT_NEAR(stream_write.mb_per_s, 161, 10);
+}
+
 TEST(ServiceModelTest, NvmeMeetsItsClass) {
   const Outcome read = Drive("nvme", {});
   const Outcome write = Drive("nvme", {.kind = Io::Kind::kWrite});
@@ -164,7 +182,7 @@ TEST(ServiceModelTest, NvmeMeetsItsClass) {
 
 // Method: the same reads on an idle drive and on one that is being written at its full rate.
 TEST(ServiceModelTest, FlashReadsSlowDownBehindPrograms) {
-  for (const char* name : {"sata-ssd", "nvme"}) {
+  for (const char* name : {"sata-ssd", "qlc-ssd", "nvme"}) {
     auto model = Make(name);
     Rng rng(3);
     uint64_t now_ns = 1000;
@@ -221,7 +239,7 @@ TEST(ServiceModelTest, NamesTheModelsWhenOneIsUnknown) {
   const absl::Status status = MakeServiceModel("floppy", {.device_bytes = kGiB}).status();
 
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), testing::HasSubstr("disk-7200, sata-ssd, nvme"));
+  EXPECT_THAT(status.message(), testing::HasSubstr("disk-7200, sata-ssd, qlc-ssd, nvme"));
   EXPECT_FALSE(MakeServiceModel("nvme", {.device_bytes = kGiB, .scale = 0}).ok());
   EXPECT_FALSE(MakeServiceModel("nvme", {}).ok());
 }
