@@ -321,8 +321,9 @@ absl::StatusOr<StreamSlice> DecodeStream(const std::string& json) {
     fields.Fail("sample_rate", "is not between 0 and 1");
   }
   for (const Json& record : fields.Array("records")) {
-    const bool fits = record.is_array() && record.size() == 5 && record[0].is_number_unsigned() &&
-                      record[1].is_string() &&
+    // Two more columns where the node looked at the content.
+    const bool fits = record.is_array() && (record.size() == 5 || record.size() == 7) &&
+                      record[0].is_number_unsigned() && record[1].is_string() &&
                       record[1].get_ref<const std::string&>().size() == 1 &&
                       record[2].is_number_unsigned() && record[3].is_number_unsigned() &&
                       record[4].is_number_unsigned();

@@ -235,8 +235,15 @@ RpcReply NodeServer::StreamGet(const std::string& text) {
   // By hand: ten thousand rows through a JSON tree are ten times the work.
   std::string rows;
   for (const StreamRecord& record : slice.records) {
-    rows += fmt::format(R"({}[{},"{}",{},{},{}])", rows.empty() ? "" : ",", record.time_ns,
+    rows += fmt::format(R"({}[{},"{}",{},{},{})", rows.empty() ? "" : ",", record.time_ns,
                         record.op, record.offset, record.bytes, record.service_ns);
+    if (record.has_content) {
+      // 53 bits: JSON readers keep them all.
+      constexpr int kDroppedBits = 11;
+      rows +=
+          fmt::format(",{},{}", record.fingerprint >> kDroppedBits, record.compressed_per_mille);
+    }
+    rows += ']';
   }
   return RpcReply::Result(
       fmt::format(R"({{"records":[{}],"next":{},"dropped":{},"sample_rate":{}}})", rows, slice.next,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/trace/trace_content.h"
 #include "base/units.h"
 #include "fmt/format.h"
 
@@ -154,6 +155,14 @@ absl::Status NodeServer::Serve(StreamRecord record, std::span<const std::byte> d
   in_flight_.End(end_ns);
   record.service_ns =
       static_cast<uint32_t>(std::min<uint64_t>(end_ns - record.time_ns, UINT32_MAX));
+  if (!data.empty() && sampler_.WantsContent(record)) {
+    const size_t first_block_bytes = kBlockBytes - record.offset % kBlockBytes;
+    const trace::WriteContent content = trace::DescribeContent(
+        record.offset, data.first(std::min<size_t>(data.size(), first_block_bytes)));
+    record.has_content = true;
+    record.fingerprint = content.fingerprints[0];
+    record.compressed_per_mille = content.compressed_per_mille;
+  }
   sampler_.Record(record);
   return status;
 }

@@ -9,10 +9,12 @@ namespace ebb::storage {
 namespace {
 
 constexpr uint64_t kPeriodNs = kNsPerS;
-constexpr uint64_t kFullRateMax = 8'000;     // requests a second
+constexpr uint64_t kContentRateMax = 1'000;  // requests a second
+constexpr uint64_t kFullRateMax = 8'000;     // likewise
 constexpr uint64_t kEighthRateMax = 64'000;  // likewise
 constexpr uint32_t kEighthShift = 3;
 constexpr uint32_t kSixtyFourthShift = 6;
+constexpr uint32_t kContentShift = 3;  // beyond the sample's own
 
 // The finaliser of splitmix64: every bit of the region number reaches every bit of the hash.
 uint64_t Mix(uint64_t x) {
@@ -27,12 +29,21 @@ StreamSampler::StreamSampler(size_t records_max) : ring_(records_max) {
   EBB_CHECK(records_max > 0);
 }
 
+bool StreamSampler::InRegions(const StreamRecord& record, uint32_t shift) {
+  const uint64_t mask = (uint64_t{1} << shift) - 1;
+  return (Mix(record.offset / kRegionBytes + 1) & mask) == 0;
+}
+
+bool StreamSampler::WantsContent(const StreamRecord& record) const {
+  return record.op == 'W' && InRegions(record, content_shift_.load(std::memory_order_relaxed));
+}
+
 bool StreamSampler::Sampled(const StreamRecord& record, uint32_t shift) {
   if (shift == 0) return true;
   const uint64_t mask = (uint64_t{1} << shift) - 1;
   // A flush has no place; every 2^shift-th stands for the others.
   if (record.op == 'F') return (flushes_.fetch_add(1, std::memory_order_relaxed) & mask) == 0;
-  return (Mix(record.offset / kRegionBytes + 1) & mask) == 0;
+  return InRegions(record, shift);
 }
 
 void StreamSampler::AdaptRate(uint64_t now_ns) {
@@ -44,10 +55,12 @@ void StreamSampler::AdaptRate(uint64_t now_ns) {
   const uint64_t elapsed_ns = std::max<uint64_t>(now_ns - began_ns, 1);
   const double per_s =
       static_cast<double>(seen) * static_cast<double>(kNsPerS) / static_cast<double>(elapsed_ns);
-  shift_.store(per_s > static_cast<double>(kEighthRateMax) ? kSixtyFourthShift
-               : per_s > static_cast<double>(kFullRateMax) ? kEighthShift
-                                                           : 0,
-               std::memory_order_relaxed);
+  const uint32_t shift = per_s > static_cast<double>(kEighthRateMax) ? kSixtyFourthShift
+                         : per_s > static_cast<double>(kFullRateMax) ? kEighthShift
+                                                                     : 0;
+  shift_.store(shift, std::memory_order_relaxed);
+  content_shift_.store(per_s > static_cast<double>(kContentRateMax) ? shift + kContentShift : 0,
+                       std::memory_order_relaxed);
 }
 
 void StreamSampler::Record(const StreamRecord& record) {

@@ -132,6 +132,10 @@ struct StreamRecord {
   uint64_t offset = 0;
   uint32_t bytes = 0;
   uint32_t service_ns = 0;
+  // Of a sampled write whose content was looked at: its first block (or what it has of it).
+  bool has_content = false;
+  uint64_t fingerprint = 0;  // equal for equal content; 0 for zeroes
+  uint16_t compressed_per_mille = 0;
 };
 
 class Volume {

@@ -173,6 +173,30 @@ TEST_F(NodeServerTest, StreamShowsTheRequests) {
               HasSubstr("max must be an integer from 1 to 10000"));
 }
 
+TEST_F(NodeServerTest, StreamTellsTheContentOfWrites) {
+  std::vector<std::byte> random(8192);
+  Rng rng(1);
+  for (std::byte& byte : random) byte = static_cast<std::byte>(rng.Next());
+  ASSERT_TRUE(node_->Write(0, random, false).ok());
+  ASSERT_TRUE(node_->Write(65'536, random, false).ok());
+  ASSERT_TRUE(node_->Write(0, std::vector<std::byte>(4096), false).ok());
+  std::vector<std::byte> text(4096, std::byte{'a'});
+  text[0] = std::byte{'b'};
+  ASSERT_TRUE(node_->Write(0, text, false).ok());
+  ASSERT_TRUE(node_->Read(0, text).ok());
+
+  const Json rows = Call("stream.get")["records"];
+
+  ASSERT_EQ(rows.size(), 5U);
+  ASSERT_EQ(rows[0].size(), 7U);
+  EXPECT_EQ(rows[0][5], rows[1][5]) << "equal content, wherever it is written";
+  EXPECT_GT(rows[0][6], 990) << "random bytes do not shrink";
+  EXPECT_EQ(rows[2][5], 0) << "zeroes";
+  EXPECT_NE(rows[3][5], rows[0][5]);
+  EXPECT_LT(rows[3][6], 50);
+  EXPECT_EQ(rows[4].size(), 5U) << "a read has no content";
+}
+
 TEST_F(NodeServerTest, KnobsAreDescribedWithNarrowedRanges) {
   const Json knobs = Call("knobs.describe")["knobs"];
   ASSERT_EQ(knobs.size(), kKnobCount);

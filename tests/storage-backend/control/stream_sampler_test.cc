@@ -31,6 +31,43 @@ TEST(StreamSamplerTest, KeepsEverythingAtALowRate) {
   EXPECT_TRUE(sampler.Get(slice.next, 100).records.empty());
 }
 
+// Goal: the cost of looking at content is bounded, and what is looked at is part of the sample.
+TEST(StreamSamplerTest, ContentComesFromAThinnerSampleUnderLoad) {
+  const auto count = [](uint64_t gap_ns, uint64_t requests) {
+    StreamSampler sampler(/*records_max=*/1 << 20);
+    uint64_t wanted = 0;
+    for (uint64_t i = 0; i < requests; ++i) {
+      StreamRecord record =
+          RecordAt(i * gap_ns + 1, i * 7919 % 4096 * StreamSampler::kRegionBytes, 'W');
+      record.has_content = sampler.WantsContent(record);
+      wanted += record.has_content ? 1 : 0;
+      sampler.Record(record);
+    }
+    uint64_t with_content = 0;
+    for (uint64_t after = 0;;) {
+      const StreamSampler::Slice slice = sampler.Get(after, 1 << 20);
+      for (const StreamRecord& record : slice.records) with_content += record.has_content ? 1 : 0;
+      if (slice.next == after) break;
+      after = slice.next;
+    }
+    // Nothing was looked at in vain.
+    EXPECT_EQ(with_content, wanted);
+    return wanted;
+  };
+
+  EXPECT_EQ(count(2 * kNsPerMs, 2000), 2000U);  // 500 a second
+  // 4,000 a second: all in the first second, then about an eighth.
+  const uint64_t at_4000 = count(250'000, 40'000);
+  EXPECT_GT(at_4000, 4000 + 36'000 / 12);
+  EXPECT_LT(at_4000, 4000 + 36'000 / 5);
+}
+
+TEST(StreamSamplerTest, OnlyWritesHaveContent) {
+  const StreamSampler sampler;
+  EXPECT_TRUE(sampler.WantsContent(RecordAt(0, 0, 'W')));
+  for (const char op : {'R', 'F', 'T', 'Z'}) EXPECT_FALSE(sampler.WantsContent(RecordAt(0, 0, op)));
+}
+
 TEST(StreamSamplerTest, PagesThroughWithNext) {
   StreamSampler sampler;
   for (uint64_t i = 0; i < 100; ++i) sampler.Record(RecordAt(i * kNsPerMs, i));
