@@ -102,7 +102,11 @@ absl::Status Destager::StoreBlocks(const std::vector<DirtyReader::Block>& blocks
   }
   std::sort(to_store_.begin(), to_store_.end(),
             [](const StoreBlock& a, const StoreBlock& b) { return a.block < b.block; });
-  return tier_.Store(to_store_, batch.store, &report, batch.keep_going);
+  // Asked at the end of each extent: the devices have something to do just then.
+  return tier_.Store(to_store_, batch.store, &report, [&] {
+    reader_.Advance();
+    return !batch.keep_going || batch.keep_going();
+  });
 }
 
 absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
@@ -115,7 +119,7 @@ absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
     return removed || released;
   }
   EBB_ASSIGN_OR_RETURN(std::vector<DirtyReader::Block> blocks, ReadBlocks(chosen.now));
-  if (!chosen.next.empty()) reader_.Prefetch(std::move(chosen.next));
+  reader_.Prefetch(std::move(chosen.next));
   StoreReport report;
   absl::Status stored = StoreBlocks(blocks, batch, report);
   if (absl::IsDataLoss(stored)) {

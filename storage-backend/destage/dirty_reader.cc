@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kReadDepth = 32;
 constexpr size_t kRunBlocksMax = 256;
+constexpr size_t kRunsAStep = 2;
 
 bool IsSame(const LogMap::DirtyBlock& a, const LogMap::DirtyBlock& b) {
   return a.cache_block == b.cache_block && a.block == b.block && a.crc32c == b.crc32c;
@@ -40,8 +41,9 @@ void DirtyReader::Prepare(Part& part, std::vector<LogMap::DirtyBlock> blocks) {
   }
 }
 
-void DirtyReader::Start(Part& part) {
-  while (part.started < part.runs.size() && queue_->in_flight() < queue_->depth()) {
+void DirtyReader::Start(Part& part, size_t runs_max) {
+  for (; runs_max > 0 && part.started < part.runs.size() && queue_->in_flight() < queue_->depth();
+       --runs_max) {
     Run& run = part.runs[part.started++];
     run.io = {.kind = Io::Kind::kRead,
               .offset = uint64_t{part.blocks[run.first].cache_block} * kCacheBlockBytes,
@@ -53,7 +55,7 @@ void DirtyReader::Start(Part& part) {
 
 void DirtyReader::Finish(Part& part) {
   while (part.started < part.runs.size() || queue_->in_flight() > 0) {
-    Start(part);
+    Start(part, part.runs.size());
     queue_->Reap(1);
   }
   for (const Run& run : part.runs) {
@@ -114,7 +116,8 @@ DirtyReader::Result DirtyReader::Read(const std::vector<LogMap::DirtyBlock>& wan
 void DirtyReader::Prefetch(std::vector<LogMap::DirtyBlock> blocks) {
   now_ = 1 - now_;
   Prepare(ahead_[now_], std::move(blocks));
-  Start(ahead_[now_]);
 }
+
+void DirtyReader::Advance() { Start(ahead_[now_], kRunsAStep); }
 
 }  // namespace ebb::storage

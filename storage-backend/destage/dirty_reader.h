@@ -33,8 +33,11 @@ class DirtyReader {
 
   // Reads `wanted`, in ascending order of cache blocks. The data stays until the next Read.
   Result Read(const std::vector<LogMap::DirtyBlock>& wanted);
-  // Starts to read `blocks` (in the same order), which the next Read will probably want.
+  // The next Read will probably want `blocks` (in the same order): to be read ahead by Advance.
   void Prefetch(std::vector<LogMap::DirtyBlock> blocks);
+  // Starts a few transfers of what is to be read ahead. Called while the capacity devices are busy,
+  // a little at a time, so that they are kept busy.
+  void Advance();
 
  private:
   // Neighbours in the log, read together.
@@ -53,8 +56,8 @@ class DirtyReader {
   };
 
   void Prepare(Part& part, std::vector<LogMap::DirtyBlock> blocks);
-  void Start(Part& part);   // as many runs as the queue takes
-  void Finish(Part& part);  // all of them
+  void Start(Part& part, size_t runs_max);  // as far as the queue takes them
+  void Finish(Part& part);                  // all of them
 
   Device& cache_;
   std::unique_ptr<IoQueue> queue_;
