@@ -76,7 +76,7 @@ struct EnvironmentInfo {
   std::string name;
   std::string uuid;          // of the store: settings are remembered by it
   std::string description;   // devices, and "shaped" where it applies
-  std::string device_class;  // "disk", "sata-ssd", "nvme", "unknown"
+  std::string device_class;  // "disk", "sata-ssd", "qlc-ssd", "nvme", "unknown"
   uint64_t epoch = 0;        // changes when the environment restarts
 };
 

@@ -16,9 +16,11 @@
 #include "base/units.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "storage-backend/control/device_class.h"
 #include "storage-backend/control/durable_file.h"
 #include "storage-backend/control/json_rpc_client.h"
 #include "storage-backend/control/node_config.h"
+#include "storage-backend/knobs/presets.h"
 
 namespace ebb::cli {
 namespace {
@@ -43,7 +45,8 @@ constexpr const char* kStartFooter =
     "  nbdinfo 'nbd+unix:///?socket=/tmp/alpha/nbd.sock'\n"
     "  ebb attach /tmp/alpha/control.sock\n"
     "\n"
-    "Shapes: disk-7200, sata-ssd, nvme. Leave them out where the devices are what they are.\n"
+    "Shapes: disk-7200, sata-ssd, qlc-ssd, nvme. Leave them out where the devices are what they "
+    "are.\n"
     "A capacity or cache file is made at the very first start only and never overwritten.";
 
 // Which node a command means.
@@ -126,19 +129,19 @@ struct StartOrder {
   bool describes_a_node = false;  // an option was given that only a new node takes
 };
 
-std::string DeviceClassOf(const StartOrder& order) {
+// Told, or that of the model, or what the folder with the capacity files lies on.
+std::string DeviceClassOf(const StartOrder& order, const std::string& folder) {
   if (!order.device_class.empty()) return order.device_class;
   if (order.capacity_shape == "disk-7200") return "disk";
-  if (order.capacity_shape == "sata-ssd" || order.capacity_shape == "nvme") {
-    return order.capacity_shape;
-  }
-  return "unknown";
+  if (!order.capacity_shape.empty()) return order.capacity_shape;
+  return storage::DetectDeviceClass(folder);
 }
 
 absl::StatusOr<NodeConfig> ConfigOf(const StartOrder& order, const std::string& folder) {
   NodeConfig config;
   config.name = order.name.empty() ? std::filesystem::path(folder).filename().string() : order.name;
-  config.device_class = DeviceClassOf(order);
+  config.device_class = DeviceClassOf(order, folder);
+  config.initial = storage::PresetSetting(config.device_class);
   EBB_ASSIGN_OR_RETURN(config.volume_bytes, ParseBytes(order.volume_size));
   // Beside the file: the folder may be moved.
   config.control_socket = "control.sock";
@@ -300,8 +303,9 @@ void AddStart(CLI::App& node, Session& session) {
       start->add_option("--shape-scale", order->shape_scale,
                         "modelled devices are this many times faster"),
       start->add_option("--device-class", order->device_class,
-                        "of the capacity tier: disk, sata-ssd, nvme or unknown (default: by "
-                        "--capacity-shape)"),
+                        "of the capacity tier, for the defaults of knobs: disk, sata-ssd, qlc-ssd, "
+                        "nvme or unknown (default: by --capacity-shape, or by what the folder lies "
+                        "on)"),
       start->add_option("--nbd-port", order->nbd_port,
                         "serve NBD on this TCP port of 127.0.0.1 (default: a unix socket)"),
       start->add_option("--threads", order->threads, "requests served at once, a connection")

@@ -16,6 +16,7 @@
 #include "storage-backend/control/durable_file.h"
 #include "storage-backend/control/suggest.h"
 #include "storage-backend/device/service_model.h"
+#include "storage-backend/knobs/presets.h"
 
 namespace ebb::storage {
 namespace {
@@ -24,7 +25,6 @@ constexpr uint64_t kSectorBytes = 4096;
 constexpr int64_t kThreadsMax = 256;
 constexpr double kShapeScaleMin = 0.01;
 constexpr double kShapeScaleMax = 1000;
-constexpr std::array<std::string_view, 4> kDeviceClasses = {"disk", "sata-ssd", "nvme", "unknown"};
 
 // Where faults of one file are gathered.
 struct Faults {
@@ -202,9 +202,9 @@ void ReadKnob(const KnobSpec& spec, const toml::node& node, Section& section, Fa
   }
 }
 
-Setting ReadSetting(const toml::table& table, Faults& faults) {
+// On top of `setting`, the preset of the device class.
+Setting ReadSetting(const toml::table& table, Setting setting, Faults& faults) {
   Section section(table, "setting", faults);
-  Setting setting;
   for (const KnobSpec& spec : KnobTable()) {
     if (const toml::node* node = section.Find(spec.name)) {
       ReadKnob(spec, *node, section, faults, setting);
@@ -298,11 +298,11 @@ NodeConfig ReadNode(const toml::table& root, const std::string& folder, Faults& 
   NodeConfig config;
   config.name = section.RequiredText("name");
   config.device_class = section.Text("device_class").value_or("unknown");
-  if (std::find(kDeviceClasses.begin(), kDeviceClasses.end(), config.device_class) ==
-      kDeviceClasses.end()) {
-    section.Fault("device_class",
-                  fmt::format("must be one of {}", fmt::join(kDeviceClasses, ", ")));
+  const auto classes = DeviceClasses();
+  if (std::find(classes.begin(), classes.end(), config.device_class) == classes.end()) {
+    section.Fault("device_class", fmt::format("must be one of {}", fmt::join(classes, ", ")));
   }
+  config.initial = PresetSetting(config.device_class);
   if (root.get("volume_size") == nullptr) section.Missing("volume_size");
   config.volume_bytes = section.Bytes("volume_size").value_or(kSectorBytes);
   if (config.volume_bytes == 0 || config.volume_bytes % kSectorBytes != 0) {
@@ -319,7 +319,7 @@ NodeConfig ReadNode(const toml::table& root, const std::string& folder, Faults& 
     config.groups.push_back(ReadGroup(section, "", folder, faults));
   }
   if (const toml::table* setting = SubTable(section.Find("setting"), "setting", faults)) {
-    config.initial = ReadSetting(*setting, faults);
+    config.initial = ReadSetting(*setting, config.initial, faults);
   }
   section.RefuseOthers();
   RefuseSharedPaths(config, faults);
@@ -386,12 +386,12 @@ std::string FormatNodeConfig(const NodeConfig& config) {
   std::string text = fmt::format(
       "# A node of Ebb: `ebb node start --config THIS_FILE`. Relative paths lie beside this file.\n"
       "name = {}\n"
-      "device_class = {}  # of the capacity tier: disk, sata-ssd, nvme or unknown\n"
+      "device_class = {}  # of the capacity tier: {}; sets the defaults of knobs\n"
       "volume_size = {}\n"
       "control_socket = {}\n"
       "state_dir = {}\n",
-      Quoted(config.name), Quoted(config.device_class), SizeText(config.volume_bytes),
-      Quoted(config.control_socket), Quoted(config.state_dir));
+      Quoted(config.name), Quoted(config.device_class), fmt::join(DeviceClasses(), ", "),
+      SizeText(config.volume_bytes), Quoted(config.control_socket), Quoted(config.state_dir));
   const bool single = config.groups.size() == 1;
   if (single) text += fmt::format("metadata_dir = {}\n", Quoted(config.groups[0].metadata_dir));
   text += "\n[nbd]\n";
@@ -415,7 +415,9 @@ std::string FormatNodeConfig(const NodeConfig& config) {
   text += "[setting]\n";
   for (const KnobSpec& spec : KnobTable()) {
     const int64_t value = config.initial[spec.id];
-    if (value == spec.default_value) continue;
+    if (value == spec.default_value && value == PresetSetting(config.device_class)[spec.id]) {
+      continue;
+    }
     text += fmt::format("{} = {}\n", spec.name,
                         spec.kind == KnobKind::kChoice ? Quoted(FormatKnobValue(spec, value))
                                                        : fmt::format("{}", value));

@@ -3,7 +3,9 @@
 // The text form, with every key (sizes as "8GiB" or bytes; relative paths lie beside the file):
 //
 //   name = "demo"
-//   device_class = "disk"          # of the capacity tier: disk, sata-ssd, nvme or unknown
+//   device_class = "disk"          # of the capacity tier: disk, sata-ssd, qlc-ssd, nvme or
+//   unknown;
+//                                  # sets the defaults of knobs (docs/presets.md)
 //   volume_size = "8GiB"           # shown to clients
 //   control_socket = "control.sock"
 //   state_dir = "state"            # incumbent setting and events

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
+#include "storage-backend/knobs/presets.h"
 
 namespace ebb::storage {
 namespace {
@@ -202,6 +203,32 @@ TEST(NodeConfigTest, FaultsOfDiskGroupsNameTheGroup) {
     many += "\n[[group]]\nmetadata_dir = \"m" + std::to_string(i) + "\"\n";
   }
   EXPECT_THAT(FaultOf(many), HasSubstr("one to 5 disk groups"));
+}
+
+TEST(NodeConfigTest, DeviceClassSetsTheDefaultsAndSettingOverridesThem) {
+  const std::string base = Replaced("[setting]\ndestage_watermark = 60\n", "[setting]\n");
+  const auto disk = ParseNodeConfig(base, "node.toml", "/base");
+  ASSERT_TRUE(disk.ok()) << disk.status();
+  const Setting preset = PresetSetting("disk");
+  ASSERT_NE(preset, Setting());
+  for (const KnobSpec& spec : KnobTable()) {
+    // What kGood sets by itself.
+    if (spec.id == KnobId::kCompression || spec.id == KnobId::kReadCacheBytes) continue;
+    EXPECT_EQ(disk->initial[spec.id], preset[spec.id]) << spec.name;
+  }
+
+  // Every knob of the preset put back to the vendor's default stays so, also through the text.
+  NodeConfig plain = *disk;
+  plain.initial = Setting();
+  const auto again = ParseNodeConfig(FormatNodeConfig(plain), "again.toml", "/base");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->initial, Setting());
+  EXPECT_EQ(again->device_class, "disk");
+}
+
+TEST(NodeConfigTest, UnknownDeviceClassIsSaidWithTheKnownOnes) {
+  EXPECT_THAT(FaultOf(Replaced("device_class = \"disk\"", "device_class = \"dsk\"")),
+              HasSubstr("device_class must be one of disk, sata-ssd, qlc-ssd, nvme, unknown"));
 }
 
 }  // namespace
