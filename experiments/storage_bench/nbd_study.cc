@@ -91,11 +91,14 @@ class NbdTmpfsStudy final : public Study {
 
  private:
   static constexpr uint64_t kWorkingSetBytes = 256 * kMiB;
+  static constexpr uint64_t kCacheBytes = 2 * kGiB;
 
   absl::Status StartServers() {
     std::filesystem::create_directories(folder_);
-    EBB_ASSIGN_OR_RETURN(auto node,
-                         NbdServer::StartNode(folder_, NodeIn(folder_, kGiB, 2 * kGiB, 2 * kGiB)));
+    const storage::NodeConfig config = NodeIn(folder_, kGiB, kCacheBytes, 2 * kGiB);
+    // As the peers' file: no one pays for the first touch of a page.
+    EBB_RETURN_IF_ERROR(LayOut(config.groups[0].cache.path, kCacheBytes));
+    EBB_ASSIGN_OR_RETURN(auto node, NbdServer::StartNode(folder_, config));
     servers_.push_back(std::move(node));
     const std::string file = folder_ + "/peer.img";
     EBB_RETURN_IF_ERROR(LayOut(file, kWorkingSetBytes));
