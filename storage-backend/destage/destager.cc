@@ -14,6 +14,10 @@ namespace {
 constexpr size_t kRangesAtOnce = 256;
 constexpr uint64_t kUnreadablePauseNs = 10 * kNsPerS;
 
+bool WantsReduction(const StoreOptions& options) {
+  return options.compression != Compression::kOff || options.dedup;
+}
+
 }  // namespace
 
 Destager::Destager(CacheLog& log, CapacityTier& tier, Device& cache, Clock& clock)
@@ -109,7 +113,17 @@ absl::Status Destager::StoreBlocks(const std::vector<DirtyReader::Block>& blocks
   });
 }
 
-absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
+Destager::Batch Destager::Decide(const Batch& batch) {
+  Batch decided = batch;
+  if (WantsReduction(batch.store) && !reduction_.Reduce(batch.behind)) {
+    decided.store.compression = Compression::kOff;
+    decided.store.dedup = false;
+  }
+  return decided;
+}
+
+absl::StatusOr<bool> Destager::RunBatch(const Batch& asked) {
+  const Batch batch = Decide(asked);
   const uint64_t begin_ns = clock_.MonotonicNs();
   EBB_ASSIGN_OR_RETURN(const bool removed, RemoveRanges());
   EBB_ASSIGN_OR_RETURN(Chosen chosen, Choose(batch));
@@ -133,7 +147,13 @@ absl::StatusOr<bool> Destager::RunBatch(const Batch& batch) {
   for (const DirtyReader::Block& block : blocks) clean.push_back(block.dirty);
   EBB_RETURN_IF_ERROR(log_.MarkClean(clean));
   EBB_RETURN_IF_ERROR(log_.ReleaseClean().status());
-  Count(blocks.size(), report, std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1));
+  const uint64_t took_ns = std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1);
+  if (WantsReduction(asked.store) && asked.behind) {
+    const bool reduced = WantsReduction(batch.store);
+    reduction_.Done(reduced, blocks.size(), took_ns);
+    if (!reduced) counters_.unreduced_blocks.fetch_add(blocks.size(), std::memory_order_relaxed);
+  }
+  Count(blocks.size(), report, took_ns);
   return true;
 }
 

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "storage-backend/capacity/capacity_tier.h"
 #include "storage-backend/destage/dirty_reader.h"
+#include "storage-backend/destage/reduction_choice.h"
 #include "storage-backend/device/device.h"
 #include "storage-backend/log/cache_log.h"
 
@@ -39,12 +40,15 @@ class Destager {
     std::atomic<uint64_t> lost_blocks{0};
     // Dirty blocks that the cache device could not read lately: a gauge.
     std::atomic<uint64_t> unreadable_blocks{0};
+    // Stored without the compression and deduplication that were asked for, to catch up.
+    std::atomic<uint64_t> unreduced_blocks{0};
   };
 
   struct Batch {
     size_t bytes_max = 4 << 20;
     double keep_fill = 0;  // share of the write space, the newest, to leave alone
     StoreOptions store;
+    bool behind = false;  // the log is nearly full: reduce only when that is not slower
     // Asked now and then, when set: false abandons the batch with Cancelled.
     std::function<bool()> keep_going;
   };
@@ -74,6 +78,8 @@ class Destager {
   absl::StatusOr<bool> DropDamaged(std::vector<DirtyReader::Block>& blocks);
   absl::Status StoreBlocks(const std::vector<DirtyReader::Block>& blocks, const Batch& batch,
                            StoreReport& report);
+  // The batch as it is to be stored.
+  Batch Decide(const Batch& batch);
   void Count(size_t blocks, const StoreReport& report, uint64_t took_ns);
 
   CacheLog& log_;
@@ -81,6 +87,7 @@ class Destager {
   Clock& clock_;
   Device& cache_;
   DirtyReader reader_;
+  ReductionChoice reduction_;
   std::vector<StoreBlock> to_store_;
   // Cache blocks that could not be read, until when they are passed over.
   absl::flat_hash_map<uint32_t, uint64_t> unreadable_until_ns_;

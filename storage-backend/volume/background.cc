@@ -19,6 +19,8 @@ constexpr uint64_t kErrorPauseNs = kNsPerS;
 constexpr uint64_t kQuietNs = 100 * kNsPerMs;
 constexpr uint64_t kQuietBatchFactor = 2;
 constexpr int kQuietParallelism = 2;
+// Destage is behind when this share of the write space is in use.
+constexpr double kBehindFill = 0.85;
 constexpr size_t kReadCacheChunksAStep = 4;
 
 // How fast clients fill the write space, smoothed over about a second.
@@ -79,6 +81,7 @@ absl::StatusOr<bool> VolumeImpl::DestageStep(double keep_fill, bool quiet) {
   return destager_->RunBatch({.bytes_max = static_cast<size_t>(bytes),
                               .keep_fill = keep_fill,
                               .store = store,
+                              .behind = log_->fill() > kBehindFill,
                               .keep_going = [this] { return !stopping_; }});
 }
 

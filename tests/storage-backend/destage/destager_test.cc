@@ -97,5 +97,74 @@ TEST_F(DestagerTest, ABlockThatIsReadableAgainIsDestaged) {
   EXPECT_EQ(volume_->Metrics().dirty_bytes, 0u);
 }
 
+// Records what Store was asked for, and takes longer when it is to compress.
+class SlowCodecTier final : public CapacityTier {
+ public:
+  SlowCodecTier(ManualClock& clock, std::vector<bool>& compressed)
+      : clock_(clock), compressed_(compressed) {}
+  absl::Status Store(std::span<const StoreBlock> blocks, const StoreOptions& options,
+                     StoreReport* report, const std::function<bool()>& keep_going) override {
+    compressed_.push_back(options.compression != Compression::kOff);
+    clock_.AdvanceNs(compressed_.back() ? 100 * kNsPerMs : kNsPerMs);
+    return inner_.Store(blocks, options, report, keep_going);
+  }
+  absl::Status Remove(uint64_t first, uint64_t count) override {
+    return inner_.Remove(first, count);
+  }
+  absl::Status Read(uint64_t first, uint64_t count, std::byte* out,
+                    std::span<bool> mapped) override {
+    return inner_.Read(first, count, out, mapped);
+  }
+  CapacityUsage Usage() override { return inner_.Usage(); }
+  uint64_t FreeBytes() override { return inner_.FreeBytes(); }
+  absl::StatusOr<bool> CompactStep() override { return inner_.CompactStep(); }
+  absl::StatusOr<std::vector<std::string>> Check() override { return inner_.Check(); }
+
+ private:
+  ManualClock& clock_;
+  std::vector<bool>& compressed_;
+  FakeCapacityTier inner_{std::make_shared<FakeCapacityTier::Content>()};
+};
+
+// Goal: a codec that cannot keep up is left out while the log is nearly full, is back when there is
+// room, and every block that went without is counted.
+TEST(DestagerReductionTest, ASlowCodecIsLeftOutWhileBehind) {
+  ManualClock clock;
+  MemDevice cache(kCacheBytes);
+  MemMetadata metadata;
+  std::vector<bool> compressed;
+  SlowCodecTier tier(clock, compressed);
+  auto log = CacheLog::Open({.device = &cache,
+                             .metadata = &metadata,
+                             .clock = &clock,
+                             .node_uuid = {1},
+                             .epoch = 1,
+                             .geometry = {.segment_blocks = 16, .segment_count = 16},
+                             .on_change = nullptr},
+                            nullptr);
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_TRUE((*log)->BeginSession().ok());
+  Destager destager(**log, tier, cache, clock);
+  uint64_t block = 0;
+  const auto run = [&](bool behind) {
+    AlignedBuffer data = MakeBlock(block, 1);
+    ASSERT_TRUE((*log)->Append(block++, data.span(), clock.MonotonicNs()).ok());
+    Destager::Batch batch;
+    batch.store.compression = Compression::kZstd3;
+    batch.behind = behind;
+    const absl::StatusOr<bool> ran = destager.RunBatch(batch);
+    ASSERT_TRUE(ran.ok()) << ran.status();
+    ASSERT_TRUE(*ran);
+  };
+  for (int i = 0; i < 10; ++i) run(/*behind=*/true);
+  run(/*behind=*/false);
+
+  ASSERT_EQ(compressed.size(), 11u);
+  EXPECT_TRUE(compressed[0]);
+  for (size_t i = 1; i < 10; ++i) EXPECT_FALSE(compressed[i]) << i;
+  EXPECT_TRUE(compressed[10]);
+  EXPECT_EQ(destager.counters().unreduced_blocks, 9u);
+}
+
 }  // namespace
 }  // namespace ebb::storage
