@@ -232,7 +232,7 @@ TEST(KillTest, KillsLoseNothingThatAFlushCovered) {
     ASSERT_TRUE(started.ok()) << "kill " << kill << ", seed " << seed << ": " << started;
     const std::string faults = CheckAll(node.uri(), model);
     ASSERT_EQ(faults, "") << "kill " << kill << ", seed " << seed;
-    if ((kill + 1) % 25 == 0) {
+    if ((kill + 1) % 5 == 0) {
       std::printf("%d of %d kills survived\n", kill + 1, kills);
       std::fflush(stdout);
     }

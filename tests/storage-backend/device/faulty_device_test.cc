@@ -209,5 +209,47 @@ TEST_F(FaultyDiskTest, SameSeedSameLog) {
   EXPECT_NE(RunMix(1), RunMix(2));
 }
 
+TEST_F(FaultyDiskTest, ALostDeviceDoesNothingAnyMore) {
+  ASSERT_TRUE(Write(0, 'A').ok());
+  ASSERT_TRUE(device_->Flush().ok());
+  disk_->LoseAfter(1);
+  EXPECT_EQ(Sectors(*device_, 0), "AAAAAAAA") << "one more transfer";
+
+  AlignedBuffer block(kBlock);
+  EXPECT_FALSE(device_->Read(0, block.span()).ok());
+  EXPECT_FALSE(Write(0, 'B').ok());
+  EXPECT_FALSE(device_->Flush().ok());
+
+  EXPECT_EQ(disk_->counts().faults, 3U);
+  EXPECT_EQ(Sectors(*Reboot(1), 0), "AAAAAAAA");
+}
+
+TEST_F(FaultyDiskTest, DiscardsAreNotUnflushedData) {
+  ASSERT_TRUE(device_->Discard(0, kBlock).ok());
+  EXPECT_EQ(disk_->unflushed_writes(), 0U);
+  ASSERT_TRUE(Write(kBlock, 'A').ok());
+  EXPECT_EQ(disk_->unflushed_writes(), 1U);
+}
+
+// Writes and reads that cross from what was written into what never was, at every sector.
+TEST(SparseImageTest, BehavesAsAnArrayOfBytes) {
+  constexpr uint64_t kBytes = 100 * kKiB;
+  SparseImage image(kBytes);
+  std::vector<std::byte> model(kBytes);
+  Rng rng(7);
+  for (int step = 0; step < 2000; ++step) {
+    const uint64_t offset = rng.Below(kBytes);
+    const uint64_t bytes = std::min(kBytes - offset, 1 + rng.Below(step < 5 ? 100 : 40'000));
+    if (rng.Chance(0.3)) {
+      const AlignedBuffer data = Noise(bytes, rng.Next());
+      image.Write(offset, View(data).first(bytes));
+      std::copy_n(data.data(), bytes, model.data() + offset);
+    }
+    std::vector<std::byte> read(bytes, std::byte{0xee});
+    image.Read(offset, read);
+    ASSERT_TRUE(std::equal(read.begin(), read.end(), model.begin() + static_cast<long>(offset)));
+  }
+}
+
 }  // namespace
 }  // namespace ebb::storage
