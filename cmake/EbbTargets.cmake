@@ -43,6 +43,9 @@ function(ebb_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ebb_options GTest::gtest GTest::gmock GTest::gtest_main ${ARG_PRIVATE})
   target_compile_definitions(${name} PRIVATE EBB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EBB_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(EBB_SANITIZE)
+    math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")
+  endif()
   # The tests of the store itself: also run with sanitizers (./dev sanitize), as the target
   # storage_checks and the label storage.
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(base|storage-backend)(/|$)")
