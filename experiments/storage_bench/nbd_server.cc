@@ -86,6 +86,7 @@ void NbdServer::Resume() { kill(process_->pid(), SIGCONT); }
 void NbdServer::Pause() { kill(process_->pid(), SIGSTOP); }
 
 absl::Status NbdServer::Drain() {
+  if (control_socket_.empty()) return absl::OkStatus();
   storage::JsonRpcClient client(control_socket_);
   const uint64_t deadline_ns = RealClock().MonotonicNs() + kDrainNs;
   const std::string start = R"({"start": true})";

@@ -30,7 +30,7 @@ class NbdServer {
 
   void Resume();
   void Pause();
-  // Of our node, which must be resumed: destages until nothing is dirty.
+  // Destages until nothing is dirty; nothing to do for a peer. To be called when resumed.
   absl::Status Drain();
   // Processor time it used so far.
   double CpuSeconds() const;

@@ -50,6 +50,9 @@ absl::Status LayOut(const std::string& path, uint64_t bytes) {
 absl::StatusOr<FioResult> RunTurn(NbdServer& server, std::vector<std::string> job,
                                   const std::string& scratch, double* server_cpu_us_per_op) {
   const Turn turn(server);
+  // While it was stopped the clock went on: the node believes that it has been idle and would
+  // destage in the first moments of this turn.
+  EBB_RETURN_IF_ERROR(server.Drain());
   job.insert(job.end(), {"--ioengine=nbd", "--uri=" + server.uri()});
   const double cpu_begin = server.CpuSeconds();
   EBB_ASSIGN_OR_RETURN(const FioResult result, RunFio(job, scratch));
