@@ -48,6 +48,9 @@ class IoQueue {
   virtual std::vector<Io*> Reap(size_t min_completions) = 0;
   virtual size_t in_flight() const = 0;
   virtual size_t depth() const = 0;
+  // A hint: this queue's transfers will mostly be from and to `memory`, which outlives it. Devices
+  // that can pin it once instead of for each transfer do. At most once a queue, before any Submit.
+  virtual void RegisterMemory(std::span<std::byte> memory) { (void)memory; }
 };
 
 class Device {

@@ -134,6 +134,8 @@ class ShapedDevice::Queue final : public IoQueue {
     inner_->SubmitAll(ios);
   }
 
+  void RegisterMemory(std::span<std::byte> memory) override { inner_->RegisterMemory(memory); }
+
   std::vector<Io*> Reap(size_t min_completions) override {
     EBB_CHECK(min_completions <= in_flight());
     std::vector<Io*> ready;

@@ -288,6 +288,13 @@ class UringDevice::Queue final : public IoQueue {
   size_t in_flight() const override { return in_kernel_ + done_.size(); }
   size_t depth() const override { return depth_; }
 
+  void RegisterMemory(std::span<std::byte> memory) override {
+    EBB_CHECK(in_flight() == 0);
+    const iovec range = {.iov_base = memory.data(), .iov_len = memory.size()};
+    // The kernel may refuse (RLIMIT_MEMLOCK, more than 1 GiB): then it pins for each transfer.
+    if (io_uring_register_buffers(&ring_, &range, 1) == 0) registered_ = memory;
+  }
+
  private:
   Queue(UringDevice& device, size_t depth) : device_(device), depth_(depth) {}
 
@@ -302,12 +309,21 @@ class UringDevice::Queue final : public IoQueue {
     EBB_CHECK(sqe != nullptr);  // at most depth_ are in flight and each Start empties the ring
     // The kernel takes 32-bit lengths; the rest of a longer transfer is done in Finish.
     const auto bytes = static_cast<unsigned>(std::min<size_t>(io->bytes, 1U << 30));
+    const bool fixed = IsRegistered(io->data, bytes);
     switch (io->kind) {
       case Io::Kind::kRead:
-        io_uring_prep_read(sqe, device_.fd_, io->data, bytes, io->offset);
+        if (fixed) {
+          io_uring_prep_read_fixed(sqe, device_.fd_, io->data, bytes, io->offset, 0);
+        } else {
+          io_uring_prep_read(sqe, device_.fd_, io->data, bytes, io->offset);
+        }
         break;
       case Io::Kind::kWrite:
-        io_uring_prep_write(sqe, device_.fd_, io->data, bytes, io->offset);
+        if (fixed) {
+          io_uring_prep_write_fixed(sqe, device_.fd_, io->data, bytes, io->offset, 0);
+        } else {
+          io_uring_prep_write(sqe, device_.fd_, io->data, bytes, io->offset);
+        }
         break;
       case Io::Kind::kFlush:
         io_uring_prep_fsync(sqe, device_.fd_, IORING_FSYNC_DATASYNC);
@@ -315,6 +331,12 @@ class UringDevice::Queue final : public IoQueue {
     }
     io_uring_sqe_set_data(sqe, io);
     ++in_kernel_;
+  }
+
+  bool IsRegistered(const std::byte* data, size_t bytes) const {
+    const auto offset = static_cast<size_t>(data - registered_.data());
+    return data >= registered_.data() && offset < registered_.size() &&
+           bytes <= registered_.size() - offset;
   }
 
   absl::Status Admit(const Io& io) const {
@@ -377,6 +399,7 @@ class UringDevice::Queue final : public IoQueue {
   UringDevice& device_;
   const size_t depth_;
   io_uring ring_{};
+  std::span<std::byte> registered_;
   bool ring_ready_ = false;
   size_t in_kernel_ = 0;
   std::vector<Io*> done_;

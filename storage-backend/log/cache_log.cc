@@ -66,6 +66,7 @@ CacheLog::CacheLog(Options options)
     auto group = std::make_unique<Group>();
     group->buffer = buffers_.span(i * group_bytes, group_bytes);
     group->queue = options_.device->MakeQueue(1);
+    group->queue->RegisterMemory(group->buffer);
     groups_.push_back(std::move(group));
   }
   groups_in_turn_ = std::min(kGroupsInTurnMin, options_.group_buffers);

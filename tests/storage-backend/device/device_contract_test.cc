@@ -195,6 +195,37 @@ TEST_P(DeviceContract, QueueReadsAndFlushes) {
   EXPECT_TRUE(std::equal(got.data(), got.data() + got.size(), noise.data()));
 }
 
+// Goal: a queue that was told of memory serves transfers inside, outside and across its end alike.
+TEST_P(DeviceContract, RegisteredMemoryIsOnlyAHint) {
+  AlignedBuffer memory(8 * kBlock);
+  const auto queue = device_.MakeQueue(4);
+  queue->RegisterMemory(memory.span(2 * kBlock, 4 * kBlock));
+  for (size_t i = 0; i < memory.size(); ++i) memory.data()[i] = static_cast<std::byte>(i / kBlock);
+  for (const size_t first : {0, 1, 3, 5, 6}) {
+    Io write = {.kind = Io::Kind::kWrite,
+                .offset = first * 16 * kBlock,
+                .data = memory.data() + first * kBlock,
+                .bytes = 2 * kBlock};
+    queue->Submit(&write);
+    queue->Reap(1);
+    ASSERT_TRUE(write.status.ok()) << write.status;
+    AlignedBuffer expected(2 * kBlock);
+    std::ranges::copy(memory.span(first * kBlock, 2 * kBlock), expected.data());
+    ExpectContent(first * 16 * kBlock, expected);
+  }
+
+  Io read = {.kind = Io::Kind::kRead,
+             .offset = 0,
+             .data = memory.data() + 3 * kBlock,
+             .bytes = 2 * kBlock};
+  queue->Submit(&read);
+  queue->Reap(1);
+
+  ASSERT_TRUE(read.status.ok()) << read.status;
+  EXPECT_EQ(memory.data()[3 * kBlock], std::byte{0});
+  EXPECT_EQ(memory.data()[4 * kBlock], std::byte{1});
+}
+
 TEST_P(DeviceContract, QueueReportsABadTransferByItsStatus) {
   AlignedBuffer block(kBlock);
   Io beyond{
