@@ -128,7 +128,7 @@ class ThrottleStudy final : public Study {
   std::string name() const override { return "throttle"; }
 
   absl::Status RunOnce(Samples& samples) override {
-    const uint64_t cache_bytes = options_.quick ? 64 * kMiB : 384 * kMiB;
+    const uint64_t cache_bytes = options_.quick ? 192 * kMiB : 384 * kMiB;
     BenchVolumeOptions volume_options;
     volume_options.cache_bytes = cache_bytes;
     volume_options.volume_bytes = 4 * cache_bytes;

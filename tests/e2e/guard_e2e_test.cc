@@ -56,10 +56,12 @@ TEST_F(GuardE2eTest, AHarmfulProposalIsRolledBackEveryTime) {
   ASSERT_TRUE(Eventually([&] { return count("revert") >= kTries; }, 400)) << node_.Diagnosis();
 
   // While clients that set their own pace begin to wait for the slow candidate, the load may look
-  // like another one: such a trial is void, and rolled back like the others.
+  // like another one: such a trial is void. While the read cache still warms up, windows may differ
+  // too much to convict within the screening: inconclusive. Both are rolled back like the others,
+  // and neither counts among the ten.
   const json decided = Decided();
   for (const json& change : decided) {
-    EXPECT_TRUE(change["outcome"] == "revert" || change["outcome"] == "void") << change.dump(2);
+    EXPECT_NE(change["outcome"], "keep") << change.dump(2);
     EXPECT_NE(change["outcome_reason"], "") << change.dump(2);
   }
   node_.daemon().Signal(SIGTERM);

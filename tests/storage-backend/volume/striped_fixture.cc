@@ -91,13 +91,15 @@ absl::Status StripedTestNode::Open(std::vector<size_t> order) {
     };
     parts.push_back(std::move(one));
   }
+  // Threads pace themselves by time that passes.
+  Clock& clock = config_.background_threads ? RealClock() : clock_;
   if (parts.size() == 1) {
-    auto volume = VolumeImpl::Open(config_, std::move(parts[0]), clock_, nullptr);
+    auto volume = VolumeImpl::Open(config_, std::move(parts[0]), clock, nullptr);
     if (!volume.ok()) return volume.status();
     volume_ = *std::move(volume);
     return absl::OkStatus();
   }
-  auto volume = StripedVolume::Open(config_, std::move(parts), clock_, nullptr);
+  auto volume = StripedVolume::Open(config_, std::move(parts), clock, nullptr);
   if (!volume.ok()) return volume.status();
   volume_ = *std::move(volume);
   return absl::OkStatus();
