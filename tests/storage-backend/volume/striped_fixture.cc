@@ -40,10 +40,8 @@ class PoweredMetadata final : public MetadataStore {
 
 }  // namespace
 
-StripedTestNode::StripedTestNode(size_t group_count, uint64_t seed, uint64_t capacity_disk_bytes)
-    : seed_(seed),
-      capacity_disk_bytes_(capacity_disk_bytes),
-      power_(std::make_shared<PowerSource>()) {
+StripedTestNode::StripedTestNode(size_t group_count, uint64_t seed)
+    : seed_(seed), power_(std::make_shared<PowerSource>()) {
   for (size_t i = 0; i < group_count; ++i) groups_.push_back(MakeGroup(i));
   config_.volume_bytes = kVolumeBlocks * kBlockBytes;
   config_.segment_bytes = 8 * kBlockBytes;
@@ -59,7 +57,7 @@ StripedTestNode::Group StripedTestNode::MakeGroup(size_t i) {
                                   .power = power_});
   for (size_t c = 0; c < 1 + i % 2; ++c) {
     group.capacity.push_back(FaultyDisk::Make({.name = fmt::format("capacity {} of {}", c, i),
-                                               .size_bytes = capacity_disk_bytes_,
+                                               .size_bytes = 4 << 20,
                                                .seed = seed_ + 100 + 10 * i + c,
                                                .power = power_}));
   }

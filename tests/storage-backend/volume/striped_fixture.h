@@ -18,7 +18,7 @@ namespace ebb::storage {
 class StripedTestNode {
  public:
   // `seed` decides the node's UUID and what the disks keep when power fails.
-  StripedTestNode(size_t group_count, uint64_t seed, uint64_t capacity_disk_bytes = 4 << 20);
+  StripedTestNode(size_t group_count, uint64_t seed);
 
   // Opens the groups in the order given (all in their own by default); kills an open volume first.
   absl::Status Open(std::vector<size_t> order = {});
@@ -45,7 +45,6 @@ class StripedTestNode {
   Group MakeGroup(size_t i);
 
   const uint64_t seed_;
-  const uint64_t capacity_disk_bytes_;
   ManualClock clock_;
   std::shared_ptr<PowerSource> power_;
   std::vector<Group> groups_;

@@ -270,7 +270,7 @@ TEST(AddMetricsTest, KnowsEveryField) {
 TEST(StripedVolumeTest, RandomRequestsInFlightEqualTheModel) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    StripedTestNode node(2 + seed % 2, seed, /*capacity_disk_bytes=*/32 << 20);
+    StripedTestNode node(2 + seed % 2, seed);
     node.config().background_threads = true;  // several threads wait for room
     ASSERT_TRUE(node.Open().ok());
     // Four stripes: a twentieth of the requests crosses a border.
