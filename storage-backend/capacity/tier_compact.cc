@@ -65,13 +65,16 @@ absl::StatusOr<bool> Tier::CompactLocked(bool urgent) {
       CapacityLayout::ReservedSegments(segments_.total_segments(), devices_.size());
   // Segments that wait for readers count as free: they will be.
   const uint64_t free = segments_.free_segments() + freed_.size();
-  const std::vector<size_t> chosen =
-      ChooseCompaction({.candidates = candidates,
-                        .segment_bytes = layout_.segment_bytes,
-                        .segments_free = free > reserved ? free - reserved : 0,
-                        .segments_total = segments_.total_segments() - reserved,
-                        .step_bytes = layout_.ExtentBytesMax(),
-                        .urgent_live_bytes_max = urgent ? layout_.SegmentFillBytes() : 0});
+  const std::vector<size_t> chosen = ChooseCompaction(
+      {.candidates = candidates,
+       .segment_bytes = layout_.segment_bytes,
+       .segments_free = free > reserved ? free - reserved : 0,
+       .segments_total = segments_.total_segments() - reserved,
+       // What surely fits one fresh segment, headers and padding included: near
+       // full there is no second one. (Hundreds of tiny units make a header of
+       // several blocks.)
+       .step_bytes = std::min(layout_.ExtentBytesMax(), layout_.SegmentFillBytes()),
+       .urgent_live_bytes_max = urgent ? layout_.SegmentFillBytes() : 0});
   if (chosen.empty()) return false;
 
   MapTransaction transaction(*metadata_, map_, cache_, segments_, totals_);
