@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "storage-backend/metadata/mem_metadata.h"
+#include "storage-backend/metadata/metadata_wrapper.h"
 
 namespace ebb::storage {
 namespace {
@@ -19,26 +20,19 @@ constexpr uint64_t kSmallCache = 1;
 MapEntry At(uint64_t place) { return MapEntry::Direct(0, place * kCapacityBlockBytes, 7); }
 
 // Counts look-ups of pages.
-class CountingMetadata final : public MetadataStore {
+class CountingMetadata final : public MetadataWrapper {
  public:
+  CountingMetadata() : MetadataWrapper(std::make_unique<MemMetadata>()) {}
   absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
     ++gets;
-    return inner.Get(table, key);
+    return inner().Get(table, key);
   }
   absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
       Table table, const std::vector<std::string>& keys) override {
     gets += keys.size();
-    return inner.MultiGet(table, keys);
-  }
-  absl::Status Scan(Table table, std::string_view first, std::string_view last,
-                    const std::function<bool(std::string_view, std::string_view)>& visit) override {
-    return inner.Scan(table, first, last, visit);
-  }
-  absl::Status Commit(const MetadataBatch& batch, bool durable) override {
-    return inner.Commit(batch, durable);
+    return inner().MultiGet(table, keys);
   }
 
-  MemMetadata inner;
   std::atomic<uint64_t> gets{0};
 };
 

@@ -4,37 +4,27 @@
 #include "base/rng.h"
 #include "fmt/format.h"
 #include "storage-backend/capacity/records.h"
+#include "storage-backend/metadata/metadata_wrapper.h"
 
 namespace ebb::storage {
 namespace {
 
 // Metadata that loses its power with the disks. A commit counts as one write of the node, so that
 // the power can go during it: then it is durable or not there at all, but never acknowledged.
-class PoweredMetadata final : public MetadataStore {
+class PoweredMetadata final : public MetadataWrapper {
  public:
   PoweredMetadata(MemMetadata* inner, PowerSource* power, uint64_t seed,
                   std::function<void(const MetadataBatch&)> on_commit)
-      : inner_(*inner), power_(*power), rng_(seed), on_commit_(std::move(on_commit)) {}
+      : MetadataWrapper(*inner), power_(*power), rng_(seed), on_commit_(std::move(on_commit)) {}
 
-  absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
-    return inner_.Get(table, key);
-  }
-  absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
-      Table table, const std::vector<std::string>& keys) override {
-    return inner_.MultiGet(table, keys);
-  }
-  absl::Status Scan(Table table, std::string_view first, std::string_view last,
-                    const std::function<bool(std::string_view, std::string_view)>& visit) override {
-    return inner_.Scan(table, first, last, visit);
-  }
   absl::Status Commit(const MetadataBatch& batch, bool durable) override {
     if (on_commit_) on_commit_(batch);
     switch (power_.CountWrite()) {
       case PowerSource::Moment::kOn:
-        return inner_.Commit(batch, durable);
+        return inner().Commit(batch, durable);
       case PowerSource::Moment::kFailing:
         if (rng_.Chance(0.5)) {
-          if (absl::Status status = inner_.Commit(batch, durable); !status.ok()) return status;
+          if (absl::Status status = inner().Commit(batch, durable); !status.ok()) return status;
         }
         break;
       case PowerSource::Moment::kOff:
@@ -44,7 +34,6 @@ class PoweredMetadata final : public MetadataStore {
   }
 
  private:
-  MemMetadata& inner_;
   PowerSource& power_;
   Rng rng_;
   const std::function<void(const MetadataBatch&)> on_commit_;

@@ -10,7 +10,8 @@
 
 #include "base/rng.h"
 #include "fmt/format.h"
-#include "storage-backend/device/sync_queue.h"
+#include "storage-backend/device/device_wrapper.h"
+#include "storage-backend/device/mem_device.h"
 #include "tests/storage-backend/crash/crash_workload.h"
 #include "tests/storage-backend/crash/metrics_check.h"
 #include "tests/storage-backend/volume/volume_fixture.h"
@@ -70,30 +71,16 @@ class Gate {
   int waiting_ = 0;
 };
 
-class GatedDevice final : public Device {
+class GatedDevice final : public DeviceWrapper {
  public:
-  GatedDevice(uint64_t size_bytes, Gate& gate) : memory_(size_bytes), gate_(gate) {}
-  absl::Status Read(uint64_t offset, std::span<std::byte> out) override {
-    return memory_.Read(offset, out);
-  }
+  GatedDevice(uint64_t size_bytes, Gate& gate)
+      : DeviceWrapper(std::make_unique<MemDevice>(size_bytes)), gate_(gate) {}
   absl::Status Write(uint64_t offset, std::span<const std::byte> in) override {
     gate_.Pass();
-    return memory_.Write(offset, in);
+    return inner().Write(offset, in);
   }
-  absl::Status Flush() override { return memory_.Flush(); }
-  absl::Status Discard(uint64_t offset, uint64_t bytes) override {
-    return memory_.Discard(offset, bytes);
-  }
-  std::unique_ptr<IoQueue> MakeQueue(size_t depth) override {
-    return std::make_unique<SyncQueue>(*this, depth);
-  }
-  uint64_t size_bytes() const override { return memory_.size_bytes(); }
-  uint32_t block_bytes() const override { return memory_.block_bytes(); }
-  absl::StatusOr<uint64_t> AllocatedBytes() override { return size_bytes(); }
-  std::string Describe() const override { return memory_.Describe(); }
 
  private:
-  MemDevice memory_;
   Gate& gate_;
 };
 

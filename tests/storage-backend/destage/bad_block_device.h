@@ -5,14 +5,15 @@
 #include <set>
 #include <string>
 
+#include "storage-backend/device/device_wrapper.h"
 #include "storage-backend/device/mem_device.h"
-#include "storage-backend/device/sync_queue.h"
 
 namespace ebb::storage {
 
-class BadBlockDevice final : public Device {
+class BadBlockDevice final : public DeviceWrapper {
  public:
-  explicit BadBlockDevice(uint64_t size_bytes) : inner_(size_bytes) {}
+  explicit BadBlockDevice(uint64_t size_bytes)
+      : DeviceWrapper(std::make_unique<MemDevice>(size_bytes)) {}
 
   absl::Status Read(uint64_t offset, std::span<std::byte> out) override {
     ++reads;
@@ -21,28 +22,12 @@ class BadBlockDevice final : public Device {
         return absl::InternalError("EIO");
       }
     }
-    return inner_.Read(offset, out);
+    return inner().Read(offset, out);
   }
-  absl::Status Write(uint64_t offset, std::span<const std::byte> in) override {
-    return inner_.Write(offset, in);
-  }
-  absl::Status Flush() override { return inner_.Flush(); }
-  absl::Status Discard(uint64_t offset, uint64_t bytes) override {
-    return inner_.Discard(offset, bytes);
-  }
-  std::unique_ptr<IoQueue> MakeQueue(size_t depth) override {
-    return std::make_unique<SyncQueue>(*this, depth);
-  }
-  uint64_t size_bytes() const override { return inner_.size_bytes(); }
-  uint32_t block_bytes() const override { return inner_.block_bytes(); }
-  absl::StatusOr<uint64_t> AllocatedBytes() override { return inner_.AllocatedBytes(); }
   std::string Describe() const override { return "bad blocks"; }
 
   std::set<uint64_t> bad;
   uint64_t reads = 0;
-
- private:
-  MemDevice inner_;
 };
 
 }  // namespace ebb::storage

@@ -16,36 +16,27 @@
 
 #include "base/rng.h"
 #include "base/units.h"
+#include "storage-backend/device/device_wrapper.h"
 #include "tests/storage-backend/volume/volume_fixture.h"
 
 namespace ebb::storage {
 namespace {
 
 // Counts flushes and transfers in flight, and lets a write take simulated time.
-class WatchedDevice final : public Device {
+class WatchedDevice final : public DeviceWrapper {
  public:
-  WatchedDevice(Device& inner, ManualClock& clock) : inner_(inner), clock_(clock) {}
+  WatchedDevice(Device& inner, ManualClock& clock) : DeviceWrapper(inner), clock_(clock) {}
 
-  absl::Status Read(uint64_t offset, std::span<std::byte> out) override {
-    return inner_.Read(offset, out);
-  }
   absl::Status Write(uint64_t offset, std::span<const std::byte> in) override {
     TakeTime();
-    return inner_.Write(offset, in);
+    return inner().Write(offset, in);
   }
   absl::Status Flush() override {
     ++flushes;
     if (flush_real_time) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return inner_.Flush();
-  }
-  absl::Status Discard(uint64_t offset, uint64_t bytes) override {
-    return inner_.Discard(offset, bytes);
+    return inner().Flush();
   }
   std::unique_ptr<IoQueue> MakeQueue(size_t depth) override;
-  uint64_t size_bytes() const override { return inner_.size_bytes(); }
-  uint32_t block_bytes() const override { return inner_.block_bytes(); }
-  absl::StatusOr<uint64_t> AllocatedBytes() override { return inner_.AllocatedBytes(); }
-  std::string Describe() const override { return inner_.Describe(); }
 
   std::atomic<uint64_t> flushes{0};
   std::atomic<bool> flush_real_time{false};  // so that clients meet at it
@@ -59,7 +50,6 @@ class WatchedDevice final : public Device {
     clock_.AdvanceNs(20 * kNsPerMs);  // slow enough that a throttle has something to do
   }
 
-  Device& inner_;
   ManualClock& clock_;
 };
 
@@ -89,7 +79,7 @@ class WatchedDevice::Queue final : public IoQueue {
 };
 
 std::unique_ptr<IoQueue> WatchedDevice::MakeQueue(size_t depth) {
-  return std::make_unique<Queue>(*this, inner_.MakeQueue(depth));
+  return std::make_unique<Queue>(*this, inner().MakeQueue(depth));
 }
 
 class KnobEffectTest : public ::testing::Test {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "storage-backend/device/device_wrapper.h"
 #include "storage-backend/device/mem_device.h"
-#include "storage-backend/device/sync_queue.h"
 #include "storage-backend/log/log_format.h"
 
 namespace ebb::storage {
@@ -14,13 +14,14 @@ namespace {
 constexpr uint32_t kBlocks = 100;
 
 // Counts reads and fails those that touch one block.
-class CountingDevice final : public Device {
+class CountingDevice final : public DeviceWrapper {
  public:
-  CountingDevice() : memory_(uint64_t{kBlocks} * kCacheBlockBytes) {
+  CountingDevice()
+      : DeviceWrapper(std::make_unique<MemDevice>(uint64_t{kBlocks} * kCacheBlockBytes)) {
     AlignedBuffer block(kCacheBlockBytes);
     for (uint32_t i = 0; i < kBlocks; ++i) {
       std::memcpy(block.data(), &i, sizeof i);
-      EXPECT_TRUE(memory_.Write(uint64_t{i} * kCacheBlockBytes, block.span()).ok());
+      EXPECT_TRUE(inner().Write(uint64_t{i} * kCacheBlockBytes, block.span()).ok());
     }
   }
   absl::Status Read(uint64_t offset, std::span<std::byte> out) override {
@@ -30,27 +31,15 @@ class CountingDevice final : public Device {
     if (bad_block >= first && bad_block < first + out.size() / kCacheBlockBytes) {
       return absl::DataLossError("bad block");
     }
-    return memory_.Read(offset, out);
+    return inner().Read(offset, out);
   }
   absl::Status Write(uint64_t, std::span<const std::byte>) override {
     return absl::InternalError("recovery must not write");
   }
-  absl::Status Flush() override { return absl::OkStatus(); }
-  absl::Status Discard(uint64_t, uint64_t) override { return absl::OkStatus(); }
-  std::unique_ptr<IoQueue> MakeQueue(size_t depth) override {
-    return std::make_unique<SyncQueue>(*this, depth);
-  }
-  uint64_t size_bytes() const override { return memory_.size_bytes(); }
-  uint32_t block_bytes() const override { return memory_.block_bytes(); }
-  absl::StatusOr<uint64_t> AllocatedBytes() override { return size_bytes(); }
-  std::string Describe() const override { return "counting"; }
 
   size_t reads = 0;
   size_t blocks_read = 0;
   uint64_t bad_block = UINT64_MAX;
-
- private:
-  MemDevice memory_;
 };
 
 uint32_t NumberOf(WindowReader& reader, uint32_t block, uint32_t until) {

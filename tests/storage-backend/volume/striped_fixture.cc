@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "storage-backend/metadata/metadata_wrapper.h"
 #include "tests/storage-backend/volume/volume_fixture.h"
 
 namespace ebb::storage {
@@ -14,27 +15,16 @@ constexpr uint64_t kVolumeBlocks = 4 * kStripeBlocks + 37;
 constexpr uint64_t kRequestBlocksMax = 16;
 
 // A commit counts as one write, so that the power can fail in it.
-class PoweredMetadata final : public MetadataStore {
+class PoweredMetadata final : public MetadataWrapper {
  public:
-  PoweredMetadata(MemMetadata* inner, PowerSource* power) : inner_(*inner), power_(*power) {}
-  absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
-    return inner_.Get(table, key);
-  }
-  absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
-      Table table, const std::vector<std::string>& keys) override {
-    return inner_.MultiGet(table, keys);
-  }
-  absl::Status Scan(Table table, std::string_view first, std::string_view last,
-                    const std::function<bool(std::string_view, std::string_view)>& visit) override {
-    return inner_.Scan(table, first, last, visit);
-  }
+  PoweredMetadata(MemMetadata* inner, PowerSource* power)
+      : MetadataWrapper(*inner), power_(*power) {}
   absl::Status Commit(const MetadataBatch& batch, bool durable) override {
-    if (power_.CountWrite() == PowerSource::Moment::kOn) return inner_.Commit(batch, durable);
+    if (power_.CountWrite() == PowerSource::Moment::kOn) return inner().Commit(batch, durable);
     return absl::UnavailableError("metadata has lost its power");
   }
 
  private:
-  MemMetadata& inner_;
   PowerSource& power_;
 };
 

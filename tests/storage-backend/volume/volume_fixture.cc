@@ -3,63 +3,26 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "storage-backend/device/device_wrapper.h"
+#include "storage-backend/metadata/metadata_wrapper.h"
 
 namespace ebb::storage {
 namespace {
 
-class BorrowedDevice final : public Device {
+class BorrowedDevice final : public DeviceWrapper {
  public:
-  explicit BorrowedDevice(Device* inner) : inner_(*inner) {}
-  absl::Status Read(uint64_t offset, std::span<std::byte> out) override {
-    return inner_.Read(offset, out);
-  }
-  absl::Status Write(uint64_t offset, std::span<const std::byte> in) override {
-    return inner_.Write(offset, in);
-  }
-  absl::Status Flush() override { return inner_.Flush(); }
-  absl::Status Discard(uint64_t offset, uint64_t bytes) override {
-    return inner_.Discard(offset, bytes);
-  }
-  std::unique_ptr<IoQueue> MakeQueue(size_t depth) override { return inner_.MakeQueue(depth); }
-  uint64_t size_bytes() const override { return inner_.size_bytes(); }
-  uint32_t block_bytes() const override { return inner_.block_bytes(); }
-  absl::StatusOr<uint64_t> AllocatedBytes() override { return inner_.AllocatedBytes(); }
-  std::string Describe() const override { return inner_.Describe(); }
-
- private:
-  Device& inner_;
-};
-
-class BorrowedMetadata final : public MetadataStore {
- public:
-  explicit BorrowedMetadata(MetadataStore* inner) : inner_(*inner) {}
-  absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
-    return inner_.Get(table, key);
-  }
-  absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
-      Table table, const std::vector<std::string>& keys) override {
-    return inner_.MultiGet(table, keys);
-  }
-  absl::Status Scan(Table table, std::string_view first, std::string_view last,
-                    const std::function<bool(std::string_view, std::string_view)>& visit) override {
-    return inner_.Scan(table, first, last, visit);
-  }
-  absl::Status Commit(const MetadataBatch& batch, bool durable) override {
-    return inner_.Commit(batch, durable);
-  }
-
- private:
-  MetadataStore& inner_;
+  using DeviceWrapper::DeviceWrapper;
+  std::unique_ptr<IoQueue> MakeQueue(size_t depth) override { return inner().MakeQueue(depth); }
 };
 
 }  // namespace
 
 std::unique_ptr<Device> BorrowDevice(Device* device) {
-  return std::make_unique<BorrowedDevice>(device);
+  return std::make_unique<BorrowedDevice>(*device);
 }
 
 std::unique_ptr<MetadataStore> BorrowMetadata(MetadataStore* metadata) {
-  return std::make_unique<BorrowedMetadata>(metadata);
+  return std::make_unique<MetadataWrapper>(*metadata);
 }
 
 TestNode::TestNode(const TestNodeOptions& options, Clock& clock)
