@@ -108,7 +108,9 @@ class VolumeImpl final : public Volume {
     std::vector<uint32_t> generations;
   };
   static constexpr uint64_t kOverlayRangesMax = 1 << 16;  // trims wait for destage beyond
-  static constexpr uint32_t kReadBlocksMax = 256;         // a longer read is done in pieces
+  // Blocks throttled, checked for space and appended in one go.
+  static constexpr uint64_t kWriteBlocksMax = 256;
+  static constexpr uint32_t kReadBlocksMax = 256;  // a longer read is done in pieces
 
   absl::Status ReadBytes(uint64_t offset, std::span<std::byte> out, ReadSources* sources);
   absl::Status ReadBlocks(uint64_t first_block, std::span<std::byte> out, bool client,

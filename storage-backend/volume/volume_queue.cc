@@ -3,51 +3,37 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "base/units.h"
 
 namespace ebb::storage {
 namespace {
 
-// Misses and flushes at once: enough to keep seven disks busy, few enough to cost nothing.
-constexpr size_t kThreadsMax = 8;
 constexpr size_t kTransfersMax = 128;
-// A longer write asks the throttle piece by piece.
-constexpr uint64_t kHeldBytesMax = 256 * kBlockBytes;
-// While transfers and threads are both under way, one look at both takes this long at most.
-constexpr uint64_t kLookNs = 50 * kNsPerUs;
 
 }  // namespace
 
 VolumeQueue::VolumeQueue(VolumeImpl& volume, size_t depth)
-    : volume_(volume),
-      depth_(depth),
-      transfers_(volume.parts_.cache->MakeQueue(kTransfersMax)),
-      waiting_(std::min(depth, kThreadsMax)) {
-  EBB_CHECK(depth > 0);
-}
+    : PolledQueue(depth),
+      volume_(volume),
+      transfers_(volume.parts_.cache->MakeQueue(kTransfersMax)) {}
 
-VolumeQueue::~VolumeQueue() {
-  std::vector<Request*> rest;
-  Reap(in_flight_, rest);
-}
+VolumeQueue::~VolumeQueue() { FinishAll(); }
 
 void VolumeQueue::Submit(Request* request) {
-  EBB_CHECK(in_flight_ < depth_);
-  ++in_flight_;
+  Begin();
   if (request->kind == Request::Kind::kRead) {
     SubmitRead(request);
   } else if (request->kind == Request::Kind::kWrite) {
     SubmitWrite(request);
   } else {
-    Wait(request);
+    Wait(volume_, request);
   }
 }
 
 void VolumeQueue::SubmitWrite(Request* request) {
   const bool whole = request->offset % kBlockBytes == 0 && request->bytes % kBlockBytes == 0;
-  if (!whole || request->fua || request->bytes > kHeldBytesMax) {
-    Wait(request);
+  if (!whole || request->fua || request->bytes > VolumeImpl::kWriteBlocksMax * kBlockBytes) {
+    Wait(volume_, request);
     return;
   }
   const uint64_t begin_ns = volume_.clock_.MonotonicNs();
@@ -65,11 +51,11 @@ void VolumeQueue::WriteOrWait(Request* request, uint64_t begin_ns) {
   const std::span<const std::byte> data(request->data, request->bytes);
   if (volume_.log_->HasRoomFor(request->bytes / kBlockBytes)) {
     request->status = volume_.WriteAdmitted(request->offset, data, begin_ns);
-    done_.push_back(request);
+    Complete(request);
     return;
   }
   // Waiting for room here could be waiting for segments that our own reads have pinned.
-  waiting_.Run([this, request, data, begin_ns]() -> void* {
+  Wait([this, request, data, begin_ns]() -> void* {
     request->status = volume_.WriteAdmitted(request->offset, data, begin_ns);
     return request;
   });
@@ -84,19 +70,12 @@ void VolumeQueue::ReleaseHeldWrites() {
   }
 }
 
-void VolumeQueue::Wait(Request* request) {
-  waiting_.Run([this, request]() -> void* {
-    ExecuteBlocking(volume_, request);
-    return request;
-  });
-}
-
 void VolumeQueue::SubmitRead(Request* request) {
   const uint64_t blocks = request->bytes / kBlockBytes;
   const bool whole = request->offset % kBlockBytes == 0 && request->bytes % kBlockBytes == 0;
   if (!whole || blocks == 0 || blocks > VolumeImpl::kReadBlocksMax ||
       !volume_.CheckRange(request->offset, request->bytes).ok()) {
-    Wait(request);
+    Wait(volume_, request);
     return;
   }
   PendingRead read{.request = request,
@@ -109,7 +88,7 @@ void VolumeQueue::SubmitRead(Request* request) {
       volume_.CopyAndCut(scratch.plan, std::span(request->data, request->bytes), scratch);
   if (!status.ok() || scratch.runs.empty()) {
     FinishRead(read, std::move(status), /*execute_runs=*/false);
-    done_.push_back(request);
+    Complete(request);
     return;
   }
   const bool misses =
@@ -120,7 +99,7 @@ void VolumeQueue::SubmitRead(Request* request) {
     StartTransfers(std::move(read));
     return;
   }
-  waiting_.Run([this, waits = std::make_shared<PendingRead>(std::move(read))]() -> void* {
+  Wait([this, waits = std::make_shared<PendingRead>(std::move(read))]() -> void* {
     volume_.ReadFromCache(waits->scratch->plan, *waits->scratch);
     FinishRead(*waits, absl::OkStatus(), /*execute_runs=*/true);
     return waits->request;
@@ -158,7 +137,7 @@ void VolumeQueue::StartTransfers(PendingRead&& read) {
 void VolumeQueue::TransferDone(PendingRead& read) {
   if (--read.transfers_left > 0) return;
   FinishRead(read, absl::OkStatus(), /*execute_runs=*/true);
-  done_.push_back(read.request);
+  Complete(read.request);
   free_reads_.push_back(&read);
 }
 
@@ -179,43 +158,32 @@ void VolumeQueue::FinishRead(PendingRead& read, absl::Status status, bool execut
 void VolumeQueue::Poll(uint64_t wait_ns) {
   if (!held_.empty()) {
     ReleaseHeldWrites();
-    if (!done_.empty()) wait_ns = 0;
+    if (has_done()) wait_ns = 0;
   }
   if (!held_.empty() && wait_ns > 0) {
     const uint64_t now_ns = volume_.clock_.MonotonicNs();
     const uint64_t until_ns = std::max(held_.front().until_ns, now_ns);
-    if (transfers_->in_flight() == 0 && waiting_.jobs() == 0) {
+    if (transfers_->in_flight() == 0 && waiting() == 0) {
       volume_.clock_.SleepUntilNs(until_ns);
       return;
     }
     wait_ns = std::min(wait_ns, std::max<uint64_t>(until_ns - now_ns, 1));
   }
-  const bool only_transfers = waiting_.jobs() == 0 && held_.empty();
+  const bool only_transfers = waiting() == 0 && held_.empty();
   if (transfers_->in_flight() > 0) {
     const bool may_wait = wait_ns > 0 && only_transfers;
     for (const Io* io : transfers_->Reap(may_wait ? 1 : 0)) {
       TransferDone(*static_cast<PendingRead*>(io->context));
     }
   }
-  if (only_transfers || !done_.empty()) wait_ns = 0;
+  if (only_transfers || has_done()) wait_ns = 0;
   const bool looks = transfers_->in_flight() > 0;
   if (looks) wait_ns = std::min(wait_ns, kLookNs);
-  if (waiting_.jobs() == 0) {
+  if (waiting() == 0) {
     if (wait_ns > 0) volume_.clock_.SleepUntilNs(volume_.clock_.MonotonicNs() + wait_ns);
     return;
   }
-  finished_.clear();
-  waiting_.Collect(wait_ns, finished_);
-  for (void* request : finished_) done_.push_back(static_cast<Request*>(request));
-}
-
-void VolumeQueue::Reap(size_t min_completions, std::vector<Request*>& done) {
-  EBB_CHECK(min_completions <= in_flight_);
-  if (done_.size() < min_completions || done_.size() < in_flight_) Poll(0);
-  while (done_.size() < min_completions) Poll(100 * kNsPerMs);
-  in_flight_ -= done_.size();
-  done.insert(done.end(), done_.begin(), done_.end());
-  done_.clear();
+  CollectWaiting(wait_ns);
 }
 
 }  // namespace ebb::storage

@@ -16,8 +16,6 @@ constexpr uint64_t kRangeBlocksMax = 1 << 15;
 // microseconds of processor time, which at 100,000 writes a second would be all of it.
 // No more than that, or a few writers would alternate between no wait and a long one.
 constexpr uint64_t kHoldWorthNs = 100 * kNsPerUs;
-// Blocks throttled, checked for space and appended in one go.
-constexpr uint64_t kWriteBlocksMax = 256;
 // A write that finds the log full and destage failing gives up after this long.
 constexpr uint64_t kStuckNs = 30 * kNsPerS;
 
