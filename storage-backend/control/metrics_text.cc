@@ -1,6 +1,7 @@
 #include "storage-backend/control/metrics_text.h"
 
 #include <array>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -37,17 +38,31 @@ class Page {
   void Family(std::string_view name, std::string_view type, std::string_view help) {
     text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
   }
-  void Sample(std::string_view name, std::string_view labels, double value) {
+  // Numbers of any kind; counters beyond 2^53 lose their last digits, as in every Prometheus.
+  template <typename Number>
+  void Sample(std::string_view name, std::string_view labels, Number number) {
+    const auto value = static_cast<double>(number);
     text_ += labels.empty() ? fmt::format("{} {}\n", name, value)
                             : fmt::format("{}{{{}}} {}\n", name, labels, value);
   }
-  void Counter(std::string_view name, std::string_view help, double value) {
+  template <typename Number>
+  void Counter(std::string_view name, std::string_view help, Number value) {
     Family(name, "counter", help);
     Sample(name, "", value);
   }
-  void Gauge(std::string_view name, std::string_view help, double value) {
+  template <typename Number>
+  void Gauge(std::string_view name, std::string_view help, Number value) {
     Family(name, "gauge", help);
     Sample(name, "", value);
+  }
+  // One sample for each value of `label`.
+  void Split(std::string_view name, std::string_view type, std::string_view help,
+             std::string_view label,
+             std::initializer_list<std::pair<const char*, uint64_t>> values) {
+    Family(name, type, help);
+    for (const auto& [kind, value] : values) {
+      Sample(name, fmt::format(R"({}="{}")", label, kind), value);
+    }
   }
   std::string Take() { return std::move(text_); }
 
@@ -75,13 +90,12 @@ void AddHistogram(Page& page, const char* kind, const LatencyHistogram& latency)
       below += buckets[next++].second;
     }
     page.Sample("ebb_request_duration_seconds_bucket",
-                fmt::format(R"(kind="{}",le="{}")", kind, bound), static_cast<double>(below));
+                fmt::format(R"(kind="{}",le="{}")", kind, bound), below);
   }
   const std::string labels = fmt::format(R"(kind="{}")", kind);
-  page.Sample("ebb_request_duration_seconds_bucket", labels + R"(,le="+Inf")",
-              static_cast<double>(latency.count()));
+  page.Sample("ebb_request_duration_seconds_bucket", labels + R"(,le="+Inf")", latency.count());
   page.Sample("ebb_request_duration_seconds_sum", labels, Seconds(latency.sum_ns()));
-  page.Sample("ebb_request_duration_seconds_count", labels, static_cast<double>(latency.count()));
+  page.Sample("ebb_request_duration_seconds_count", labels, latency.count());
 }
 
 void AddRequests(Page& page, const MetricsFrame& frame, const VolumeMetrics& metrics) {
@@ -89,7 +103,7 @@ void AddRequests(Page& page, const MetricsFrame& frame, const VolumeMetrics& met
   const auto each = [&](const char* name, const char* help, uint64_t OpCounters::*field) {
     page.Family(name, "counter", help);
     for (const auto& [kind, op] : kinds) {
-      page.Sample(name, fmt::format(R"(kind="{}")", kind), static_cast<double>(op->*field));
+      page.Sample(name, fmt::format(R"(kind="{}")", kind), op->*field);
     }
   };
   each("ebb_requests_total", "Requests answered; trim counts write-zeroes too.", &OpCounters::ops);
@@ -108,71 +122,61 @@ void AddRequests(Page& page, const MetricsFrame& frame, const VolumeMetrics& met
                   op->latency.QuantileNs(quantile) / static_cast<double>(kNsPerS));
     }
     page.Sample("ebb_request_service_seconds_sum", label, Seconds(op->latency.sum_ns()));
-    page.Sample("ebb_request_service_seconds_count", label,
-                static_cast<double>(op->latency.count()));
+    page.Sample("ebb_request_service_seconds_count", label, op->latency.count());
   }
-  page.Gauge("ebb_requests_in_flight", "Requests being served now.",
-             static_cast<double>(frame.in_flight));
+  page.Gauge("ebb_requests_in_flight", "Requests being served now.", frame.in_flight);
   page.Counter("ebb_request_in_flight_seconds_total",
                "Integral of requests in flight over time; its rate is the mean queue depth.",
                Seconds(frame.in_flight_ns_sum));
   page.Counter("ebb_throttle_seconds_total", "Time for which writes were held back.",
                Seconds(metrics.throttle_ns));
-  page.Counter("ebb_throttled_writes_total", "Writes held back.",
-               static_cast<double>(metrics.throttled_writes));
+  page.Counter("ebb_throttled_writes_total", "Writes held back.", metrics.throttled_writes);
 }
 
 void AddCache(Page& page, const VolumeMetrics& metrics) {
-  page.Family("ebb_read_blocks_total", "counter", "Blocks of 4 KiB read, by where they came from.");
-  for (const auto& [source, blocks] : {std::pair{"dram", metrics.read_blocks_dram},
-                                       {"cache", metrics.read_blocks_cache},
-                                       {"capacity", metrics.read_blocks_capacity},
-                                       {"unmapped", metrics.read_blocks_unmapped}}) {
-    page.Sample("ebb_read_blocks_total", fmt::format(R"(source="{}")", source),
-                static_cast<double>(blocks));
-  }
+  page.Split("ebb_read_blocks_total", "counter", "Blocks of 4 KiB read, by where they came from.",
+             "source",
+             {{"dram", metrics.read_blocks_dram},
+              {"cache", metrics.read_blocks_cache},
+              {"capacity", metrics.read_blocks_capacity},
+              {"unmapped", metrics.read_blocks_unmapped}});
   page.Counter("ebb_readahead_blocks_total", "Blocks read ahead of a sequential stream.",
-               static_cast<double>(metrics.readahead_blocks));
+               metrics.readahead_blocks);
   page.Gauge("ebb_read_cache_used_bytes", "DRAM that holds read blocks.",
-             static_cast<double>(metrics.read_cache_used_bytes));
-  page.Family("ebb_cache_bytes", "gauge", "Space of the cache devices by what it holds.");
-  for (const auto& [state, bytes] : {std::pair{"dirty", metrics.dirty_bytes},
-                                     {"clean", metrics.clean_bytes},
-                                     {"free", metrics.free_bytes}}) {
-    page.Sample("ebb_cache_bytes", fmt::format(R"(state="{}")", state), static_cast<double>(bytes));
-  }
+             metrics.read_cache_used_bytes);
+  page.Split("ebb_cache_bytes", "gauge", "Space of the cache devices by what it holds.", "state",
+             {{"dirty", metrics.dirty_bytes},
+              {"clean", metrics.clean_bytes},
+              {"free", metrics.free_bytes}});
   page.Gauge("ebb_cache_write_space_used_ratio",
              "Share in use of the space that nvme_read_share leaves to writes.",
              metrics.dirty_share);
   page.Gauge("ebb_cache_memory_bytes", "DRAM of the cache log's map and buffers.",
-             static_cast<double>(metrics.cache_memory_bytes));
+             metrics.cache_memory_bytes);
   page.Gauge("ebb_cache_memory_per_block_bytes", "The same per block of 4 KiB the cache can hold.",
              Ratio(metrics.cache_memory_bytes, metrics.cache_space_bytes / kBlockBytes));
   page.Counter("ebb_cache_user_bytes_total", "Blocks that clients wrote into the cache log.",
-               static_cast<double>(metrics.cache_data_bytes));
+               metrics.cache_data_bytes);
   page.Counter("ebb_cache_copied_bytes_total", "Clean copies of capacity blocks written there.",
-               static_cast<double>(metrics.cache_copied_bytes));
+               metrics.cache_copied_bytes);
   page.Counter("ebb_cache_written_bytes_total", "Everything written to the cache devices.",
-               static_cast<double>(metrics.cache_written_bytes));
+               metrics.cache_written_bytes);
 }
 
 void AddDestage(Page& page, const VolumeMetrics& metrics, std::optional<double> drain_eta_s) {
-  const auto counter = [&](const char* name, const char* help, uint64_t value) {
-    page.Counter(name, help, static_cast<double>(value));
-  };
-  counter("ebb_destage_batches_total", "Batches moved to the capacity tier.",
-          metrics.destage_batches);
-  counter("ebb_destaged_blocks_total", "Blocks moved to the capacity tier.",
-          metrics.destaged_blocks);
-  counter("ebb_coalesced_blocks_total", "Blocks overwritten in the cache before they were moved.",
-          metrics.coalesced_blocks);
-  counter("ebb_deduplicated_blocks_total", "Moved blocks whose content was stored already.",
-          metrics.deduplicated_blocks);
-  counter("ebb_destage_raw_bytes_total", "Bytes into the codec.", metrics.destage_raw_bytes);
-  counter("ebb_destage_stored_bytes_total", "Bytes out of the codec.",
-          metrics.destage_stored_bytes);
-  counter("ebb_capacity_written_bytes_total", "Everything written to the capacity devices.",
-          metrics.capacity_written_bytes);
+  page.Counter("ebb_destage_batches_total", "Batches moved to the capacity tier.",
+               metrics.destage_batches);
+  page.Counter("ebb_destaged_blocks_total", "Blocks moved to the capacity tier.",
+               metrics.destaged_blocks);
+  page.Counter("ebb_coalesced_blocks_total",
+               "Blocks overwritten in the cache before they were moved.", metrics.coalesced_blocks);
+  page.Counter("ebb_deduplicated_blocks_total", "Moved blocks whose content was stored already.",
+               metrics.deduplicated_blocks);
+  page.Counter("ebb_destage_raw_bytes_total", "Bytes into the codec.", metrics.destage_raw_bytes);
+  page.Counter("ebb_destage_stored_bytes_total", "Bytes out of the codec.",
+               metrics.destage_stored_bytes);
+  page.Counter("ebb_capacity_written_bytes_total", "Everything written to the capacity devices.",
+               metrics.capacity_written_bytes);
   page.Family("ebb_write_amplification_ratio", "gauge",
               "Bytes written to a tier per byte that came into it, since the start.");
   page.Sample(
@@ -190,29 +194,27 @@ void AddDestage(Page& page, const VolumeMetrics& metrics, std::optional<double> 
 }
 
 void AddSpaceAndFaults(Page& page, const VolumeMetrics& metrics) {
-  page.Family("ebb_space_bytes", "gauge",
-              "Capacity tier: written by clients, distinct among that, in use on the devices.");
-  for (const auto& [kind, bytes] : {std::pair{"logical", metrics.logical_bytes},
-                                    {"unique", metrics.unique_bytes},
-                                    {"physical", metrics.physical_bytes}}) {
-    page.Sample("ebb_space_bytes", fmt::format(R"(kind="{}")", kind), static_cast<double>(bytes));
-  }
+  page.Split("ebb_space_bytes", "gauge",
+             "Capacity tier: written by clients, distinct among that, in use on the devices.",
+             "kind",
+             {{"logical", metrics.logical_bytes},
+              {"unique", metrics.unique_bytes},
+              {"physical", metrics.physical_bytes}});
   page.Gauge("ebb_dedup_ratio", "Logical over unique bytes.",
              Ratio(metrics.logical_bytes, metrics.unique_bytes));
   page.Gauge("ebb_compression_ratio", "Bytes into over bytes out of the codec, since the start.",
              Ratio(metrics.destage_raw_bytes, metrics.destage_stored_bytes));
-  page.Counter("ebb_device_errors_total", "Transfers that failed.",
-               static_cast<double>(metrics.device_errors));
+  page.Counter("ebb_device_errors_total", "Transfers that failed.", metrics.device_errors);
   page.Counter("ebb_checksum_errors_total", "Blocks that did not match their checksum.",
-               static_cast<double>(metrics.checksum_errors));
+               metrics.checksum_errors);
   page.Gauge("ebb_lost_blocks", "Blocks damaged in the cache before they were moved.",
-             static_cast<double>(metrics.lost_blocks));
+             metrics.lost_blocks);
   page.Counter("ebb_scrub_scanned_bytes_total", "Bytes the scrubber has verified.",
-               static_cast<double>(metrics.scrub_scanned_bytes));
+               metrics.scrub_scanned_bytes);
   page.Counter("ebb_scrub_damaged_blocks_total", "Damaged blocks it found, again in each pass.",
-               static_cast<double>(metrics.scrub_damaged_blocks));
+               metrics.scrub_damaged_blocks);
   page.Counter("ebb_scrub_passes_total", "Passes it has completed, over all groups.",
-               static_cast<double>(metrics.scrub_passes));
+               metrics.scrub_passes);
   page.Gauge("ebb_scrub_progress_ratio", "Share of the pass under way.", metrics.scrub_share);
 }
 
@@ -234,12 +236,10 @@ std::string MetricsToText(const NodeLabels& node, const MetricsFrame& frame,
   AddCache(page, metrics);
   AddDestage(page, metrics, drain_eta_s);
   AddSpaceAndFaults(page, metrics);
-  page.Gauge("ebb_setting_version", "Version of the setting in force.",
-             static_cast<double>(frame.setting_version));
+  page.Gauge("ebb_setting_version", "Version of the setting in force.", frame.setting_version);
   page.Family("ebb_knob", "gauge", "Knobs in force; a choice by its position.");
   for (const KnobSpec& spec : KnobTable()) {
-    page.Sample("ebb_knob", fmt::format(R"(knob="{}")", spec.name),
-                static_cast<double>(setting[spec.id]));
+    page.Sample("ebb_knob", fmt::format(R"(knob="{}")", spec.name), setting[spec.id]);
   }
   return page.Take();
 }

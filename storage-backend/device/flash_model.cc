@@ -41,18 +41,11 @@ FlashParameters SataSsdParameters() {
 
 // A program of four bits a cell takes about three times as long as one of three, a read half more.
 FlashParameters QlcSsdParameters() {
-  return {.dies = 16,
-          .read_ns = 105e3,
-          .program_ns = 6.5e6,
-          .suspend_ns = 150e3,
-          .command_ns = 2.7e3,
-          .controller_ns = 15e3,
-          .write_ack_ns = 30e3,
-          .flush_ns = 100e3,
-          .link_bytes_per_ns = 0.55,
-          .page_bytes = 16 * kKiB,
-          .program_unit_bytes = 64 * kKiB,
-          .buffer_bytes = 16 * kMiB};
+  FlashParameters parameters = SataSsdParameters();
+  parameters.read_ns = 105e3;
+  parameters.program_ns = 6.5e6;
+  parameters.suspend_ns = 150e3;
+  return parameters;
 }
 
 FlashParameters NvmeParameters() {
