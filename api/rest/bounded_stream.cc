@@ -94,7 +94,9 @@ bool BoundedStream::WriteAll(std::string_view bytes) {
     if (sent == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
     const int left_ms = MsUntil(deadline);
     pollfd wait = {socket_, POLLOUT, 0};
-    if (left_ms == 0 || poll(&wait, 1, left_ms) <= 0) return false;
+    if (left_ms == 0) return false;
+    const int ready = poll(&wait, 1, left_ms);
+    if (ready == 0 || (ready < 0 && errno != EINTR)) return false;
   }
   return true;
 }

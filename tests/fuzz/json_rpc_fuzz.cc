@@ -1,5 +1,6 @@
 // The control socket: one line to a real server, one line back, whatever it was.
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include <poll.h>
@@ -50,8 +51,7 @@ class Session {
     std::string reply;
     char bytes[4096];
     while (reply.empty() || reply.back() != '\n') {
-      pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-      Require(poll(&ready, 1, 10'000) == 1);
+      AwaitReply();
       const ssize_t got = recv(socket_.get(), bytes, sizeof bytes, 0);
       Require(got > 0);
       reply.append(bytes, static_cast<size_t>(got));
@@ -60,6 +60,16 @@ class Session {
   }
 
  private:
+  // libFuzzer's own timer (SIGALRM, every -timeout/2 seconds) interrupts a poll.
+  void AwaitReply() const {
+    pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    int count = 0;
+    do {
+      count = poll(&ready, 1, 10'000);
+    } while (count < 0 && errno == EINTR);
+    Require(count == 1);
+  }
+
   std::string folder_;
   std::unique_ptr<storage::JsonRpcServer> server_;
   storage::ScopedFd socket_;
