@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kRangesAtOnce = 256;
 constexpr uint64_t kUnreadablePauseNs = 10 * kNsPerS;
+constexpr double kBatchMemory = 0.7;  // weight of the past against a new batch in the drain rate
 
 bool WantsReduction(const StoreOptions& options) {
   return options.compression != Compression::kOff || options.dedup;
@@ -164,10 +165,14 @@ void Destager::Count(size_t blocks, const StoreReport& report, uint64_t took_ns)
   counters_.raw_bytes.fetch_add(report.raw_bytes, std::memory_order_relaxed);
   counters_.stored_bytes.fetch_add(report.stored_bytes, std::memory_order_relaxed);
   counters_.written_bytes.fetch_add(report.written_bytes, std::memory_order_relaxed);
-  const double rate =
-      static_cast<double>(blocks) * kCacheBlockBytes * kNsPerS / static_cast<double>(took_ns);
-  const double before = drain_bytes_per_s();
-  drain_bytes_per_s_.store(before == 0 ? rate : 0.7 * before + 0.3 * rate,
+  const uint64_t cleaned_bytes = log_.cleaned_bytes();
+  const auto add = [](double& sum, double value) { sum = kBatchMemory * sum + value; };
+  add(lately_.moved_bytes, static_cast<double>(blocks) * kCacheBlockBytes);
+  add(lately_.freed_bytes, static_cast<double>(cleaned_bytes - cleaned_bytes_seen_));
+  add(lately_.seconds, static_cast<double>(took_ns) / kNsPerS);
+  cleaned_bytes_seen_ = cleaned_bytes;
+  // What was moved is free soon, even when its segment is not yet.
+  drain_bytes_per_s_.store(std::max(lately_.moved_bytes, lately_.freed_bytes) / lately_.seconds,
                            std::memory_order_relaxed);
 }
 

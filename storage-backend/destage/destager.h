@@ -59,7 +59,8 @@ class Destager {
   absl::StatusOr<bool> RunBatch(const Batch& batch);
 
   const Counters& counters() const { return counters_; }
-  // Bytes of the log a second that batches set free lately, pauses not counted; 0 before the first.
+  // Bytes of the log a second that batches set free lately, superseded blocks among them, pauses
+  // not counted; 0 before the first.
   double drain_bytes_per_s() const { return drain_bytes_per_s_.load(std::memory_order_relaxed); }
 
  private:
@@ -93,6 +94,14 @@ class Destager {
   absl::flat_hash_map<uint32_t, uint64_t> unreadable_until_ns_;
   absl::Status unreadable_status_;  // of the last one
   Counters counters_;
+  // Of the latest batches, the older the less.
+  struct Lately {
+    double moved_bytes = 0;
+    double freed_bytes = 0;  // of the log; comes in whole segments
+    double seconds = 0;
+  };
+  Lately lately_;
+  uint64_t cleaned_bytes_seen_ = 0;
   std::atomic<double> drain_bytes_per_s_{0};
 };
 

@@ -276,19 +276,6 @@ void CacheLog::SetReadShare(double share) {
   space_changed_.notify_all();
 }
 
-bool CacheLog::HasRoomFor(uint64_t blocks) {
-  Lock lock(mutex_);
-  const uint64_t segment_blocks = map_.geometry().segment_blocks;
-  if (active_ && active_used_blocks_ + blocks + 2 * (1 + blocks / kGroupBlocksMax) +
-                         (open_ == kNoGroup ? 0 : 1 + mirrors_[open_].used) <=
-                     segment_blocks) {
-    return true;
-  }
-  if (blocks >= segment_blocks / 2) return false;  // may need a second one
-  map_.CollectUnpinned();
-  return map_.CanOpenSegment();
-}
-
 void CacheLog::WaitForSpace() {
   Lock lock(mutex_);
   if (map_.CanOpenSegment() || !fence_.ok()) return;

@@ -152,8 +152,8 @@ class CacheLog {
   bool WantsCopies() const { return clean_segments_kept_.load(std::memory_order_relaxed) > 0; }
   uint64_t appended_blocks() const { return appended_blocks_.load(std::memory_order_relaxed); }
   uint64_t dirty_blocks() const { return dirty_blocks_.load(std::memory_order_relaxed); }
-  // Whether so many blocks can be appended now without waiting for a segment to become free.
-  bool HasRoomFor(uint64_t blocks);
+  // Cumulative: of segments that became clean. What superseded blocks took up counts as well.
+  uint64_t cleaned_bytes() const { return cleaned_bytes_.load(std::memory_order_relaxed); }
   // Waits, at most 20 ms of real time, for a segment to become free.
   void WaitForSpace();
   // The first error that fenced the log, or OK.
@@ -290,6 +290,7 @@ class CacheLog {
   std::atomic<uint64_t> dirty_blocks_{0};
   std::atomic<uint64_t> overlay_ranges_{0};
   std::atomic<uint64_t> write_space_bytes_{0};
+  std::atomic<uint64_t> cleaned_bytes_{0};
   std::atomic<uint64_t> device_errors_{0};
 };
 

@@ -117,6 +117,9 @@ absl::StatusOr<bool> CacheLog::ReleaseClean() {
   const size_t clean = map_.clean_count();
   // Room to write comes from segments becoming clean, also when all of them are kept for reads.
   const bool advanced = clean > clean_before;
+  cleaned_bytes_.fetch_add(
+      (clean - clean_before) * uint64_t{map_.geometry().segment_blocks} * kCacheBlockBytes,
+      std::memory_order_relaxed);
   if (advanced) space_changed_.notify_all();
   const size_t releases = clean > clean_segments_kept_ ? clean - clean_segments_kept_ : 0;
   Tail tail = tail_;

@@ -145,9 +145,12 @@ class VolumeImpl final : public Volume {
   // --- writes ---
   absl::Status WriteBytes(uint64_t offset, std::span<const std::byte> in, uint64_t now_ns,
                           uint64_t* sequence);
-  // `admitted`: the throttle has been asked already.
   absl::Status WriteBlocks(uint64_t first_block, std::span<const std::byte> data, uint64_t now_ns,
-                           bool admitted, uint64_t* sequence);
+                           uint64_t* sequence);
+  // Appends leading blocks of `data`, which has kWriteBlocksMax at most, and never waits for room:
+  // the number taken, 0 when there is none. The throttle was asked before.
+  absl::StatusOr<uint32_t> AppendSome(uint64_t first_block, std::span<const std::byte> data,
+                                      uint64_t now_ns, uint64_t* sequence);
   // Merges `in` into one block; `in` empty: zeroes [begin, begin + bytes) of it.
   absl::Status MergeBlock(uint64_t block, uint32_t begin, uint32_t bytes,
                           std::span<const std::byte> in, uint64_t* sequence);
@@ -159,7 +162,6 @@ class VolumeImpl final : public Volume {
   uint64_t HoldUntilNs(uint64_t bytes);
   void Throttle(uint64_t bytes);
   // A write of whole blocks that was held back as long as it had to be.
-  absl::Status WriteAdmitted(uint64_t offset, std::span<const std::byte> in, uint64_t begin_ns);
   // ResourceExhausted when these blocks, now to be dirty, could not be destaged any more.
   absl::Status CheckSpace(uint64_t first_block, uint64_t blocks);
   // Waits for, or makes, room in a full log.

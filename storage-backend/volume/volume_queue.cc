@@ -36,38 +36,61 @@ void VolumeQueue::SubmitWrite(Request* request) {
     Wait(volume_, request);
     return;
   }
-  const uint64_t begin_ns = volume_.clock_.MonotonicNs();
-  const uint64_t until_ns = volume_.HoldUntilNs(request->bytes);
-  if (until_ns == 0 && held_.empty()) {
-    WriteOrWait(request, begin_ns);
-  } else {
-    held_.push_back({.request = request,
-                     .begin_ns = begin_ns,
-                     .until_ns = std::max(until_ns, held_.empty() ? 0 : held_.back().until_ns)});
-  }
-}
-
-void VolumeQueue::WriteOrWait(Request* request, uint64_t begin_ns) {
-  const std::span<const std::byte> data(request->data, request->bytes);
-  if (volume_.log_->HasRoomFor(request->bytes / kBlockBytes)) {
-    request->status = volume_.WriteAdmitted(request->offset, data, begin_ns);
-    Complete(request);
+  HeldWrite write{.request = request, .begin_ns = volume_.clock_.MonotonicNs()};
+  if (absl::Status status = volume_.CheckRange(request->offset, request->bytes); !status.ok()) {
+    CompleteWrite(write, std::move(status));
     return;
   }
-  // Waiting for room here could be waiting for segments that our own reads have pinned.
-  Wait([this, request, data, begin_ns]() -> void* {
-    request->status = volume_.WriteAdmitted(request->offset, data, begin_ns);
-    return request;
-  });
+  write.until_ns = volume_.HoldUntilNs(request->bytes);
+  if (write.until_ns == 0 && held_.empty() && TryWrite(write)) return;
+  if (!held_.empty()) write.until_ns = std::max(write.until_ns, held_.back().until_ns);
+  held_.push_back(write);
+}
+
+bool VolumeQueue::TryWrite(HeldWrite& write) {
+  const Request& request = *write.request;
+  while (write.written_bytes < request.bytes) {
+    uint64_t sequence = 0;
+    const absl::StatusOr<uint32_t> taken =
+        volume_.AppendSome((request.offset + write.written_bytes) / kBlockBytes,
+                           std::span(request.data, request.bytes).subspan(write.written_bytes),
+                           write.begin_ns, &sequence);
+    if (!taken.ok()) {
+      CompleteWrite(write, taken.status());
+      return true;
+    }
+    if (*taken == 0) return false;
+    write.written_bytes += uint64_t{*taken} * kBlockBytes;
+  }
+  CompleteWrite(write, absl::OkStatus());
+  return true;
+}
+
+void VolumeQueue::CompleteWrite(const HeldWrite& write, absl::Status status) {
+  Request* const request = write.request;
+  request->status = volume_.Finish(Op::kWrite, request->bytes, write.begin_ns, std::move(status));
+  Complete(request);
 }
 
 void VolumeQueue::ReleaseHeldWrites() {
+  if (held_.empty()) return;
   const uint64_t now_ns = volume_.clock_.MonotonicNs();
-  while (!held_.empty() && held_.front().until_ns <= now_ns) {
-    const HeldWrite held = held_.front();
+  while (!held_.empty() && held_.front().until_ns <= now_ns && TryWrite(held_.front())) {
     held_.pop_front();
-    WriteOrWait(held.request, held.begin_ns);
   }
+}
+
+void VolumeQueue::WaitForHeldWrite(uint64_t wait_ns) {
+  const HeldWrite& write = held_.front();
+  const uint64_t now_ns = volume_.clock_.MonotonicNs();
+  if (write.until_ns > now_ns) {
+    volume_.clock_.SleepUntilNs(std::min(write.until_ns, now_ns + wait_ns));
+    return;
+  }
+  absl::Status status = volume_.MakeRoom(write.begin_ns);
+  if (status.ok()) return;
+  CompleteWrite(write, std::move(status));
+  held_.pop_front();
 }
 
 void VolumeQueue::SubmitRead(Request* request) {
@@ -156,34 +179,31 @@ void VolumeQueue::FinishRead(PendingRead& read, absl::Status status, bool execut
 }
 
 void VolumeQueue::Poll(uint64_t wait_ns) {
-  if (!held_.empty()) {
-    ReleaseHeldWrites();
-    if (has_done()) wait_ns = 0;
-  }
-  if (!held_.empty() && wait_ns > 0) {
-    const uint64_t now_ns = volume_.clock_.MonotonicNs();
-    const uint64_t until_ns = std::max(held_.front().until_ns, now_ns);
-    if (transfers_->in_flight() == 0 && waiting() == 0) {
-      volume_.clock_.SleepUntilNs(until_ns);
-      return;
-    }
-    wait_ns = std::min(wait_ns, std::max<uint64_t>(until_ns - now_ns, 1));
-  }
-  const bool only_transfers = waiting() == 0 && held_.empty();
-  if (transfers_->in_flight() > 0) {
-    const bool may_wait = wait_ns > 0 && only_transfers;
-    for (const Io* io : transfers_->Reap(may_wait ? 1 : 0)) {
+  ReleaseHeldWrites();
+  const auto take_transfers = [&](size_t min_completions) {
+    for (const Io* io : transfers_->Reap(min_completions)) {
       TransferDone(*static_cast<PendingRead*>(io->context));
     }
-  }
-  if (only_transfers || has_done()) wait_ns = 0;
-  const bool looks = transfers_->in_flight() > 0;
-  if (looks) wait_ns = std::min(wait_ns, kLookNs);
-  if (waiting() == 0) {
-    if (wait_ns > 0) volume_.clock_.SleepUntilNs(volume_.clock_.MonotonicNs() + wait_ns);
+  };
+  if (transfers_->in_flight() > 0) take_transfers(0);
+  if (has_done() || wait_ns == 0) {
+    if (waiting() > 0) CollectWaiting(0);
     return;
   }
-  CollectWaiting(wait_ns);
+  // With one place where something can happen we wait there, else we look at them in turn.
+  const bool transfers = transfers_->in_flight() > 0;
+  const bool waits = waiting() > 0;
+  const bool holds = !held_.empty();
+  if (transfers + waits + holds > 1) wait_ns = std::min(wait_ns, kLookNs);
+  if (waits) {
+    CollectWaiting(wait_ns);
+  } else if (transfers && holds) {
+    volume_.clock_.SleepUntilNs(volume_.clock_.MonotonicNs() + wait_ns);
+  } else if (transfers) {
+    take_transfers(1);
+  } else if (holds) {
+    WaitForHeldWrite(wait_ns);
+  }
 }
 
 }  // namespace ebb::storage

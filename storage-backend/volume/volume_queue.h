@@ -27,17 +27,22 @@ class VolumeQueue final : public PolledQueue {
     size_t transfers_left = 0;
   };
 
-  // A write that the throttle holds back.
+  // A write that the throttle holds back, or that waits for room in the log.
   struct HeldWrite {
     Request* request = nullptr;
     uint64_t begin_ns = 0;
     uint64_t until_ns = 0;
+    uint64_t written_bytes = 0;
   };
 
   void SubmitWrite(Request* request);
-  // Does a write in this thread when that needs no waiting, else in another.
-  void WriteOrWait(Request* request, uint64_t begin_ns);
+  // False when there is no room for all of it yet, else the request is complete.
+  bool TryWrite(HeldWrite& write);
+  void CompleteWrite(const HeldWrite& write, absl::Status status);
+  // Those that are due, as far as there is room.
   void ReleaseHeldWrites();
+  // Waits, at most `wait_ns`, for what the first held write needs.
+  void WaitForHeldWrite(uint64_t wait_ns);
   void SubmitRead(Request* request);
   // Starts the transfers of a read whose blocks are all on the cache device or in memory.
   void StartTransfers(PendingRead&& read);
@@ -50,7 +55,7 @@ class VolumeQueue final : public PolledQueue {
   std::unique_ptr<IoQueue> transfers_;
   std::vector<std::unique_ptr<PendingRead>> reads_;  // all of them
   std::vector<PendingRead*> free_reads_;
-  std::deque<HeldWrite> held_;  // by until_ns: the throttle has one schedule
+  std::deque<HeldWrite> held_;  // in their order; by until_ns: the throttle has one schedule
 };
 
 }  // namespace ebb::storage

@@ -68,36 +68,44 @@ absl::Status VolumeImpl::WriteBytes(uint64_t offset, std::span<const std::byte> 
     return WriteBytes(offset + bytes, in.subspan(bytes), now_ns, sequence);
   }
   const size_t whole = in.size() / kBlockBytes * kBlockBytes;
-  EBB_RETURN_IF_ERROR(
-      WriteBlocks(offset / kBlockBytes, in.first(whole), now_ns, /*admitted=*/false, sequence));
+  EBB_RETURN_IF_ERROR(WriteBlocks(offset / kBlockBytes, in.first(whole), now_ns, sequence));
   if (whole == in.size()) return absl::OkStatus();
   return WriteBytes(offset + whole, in.subspan(whole), now_ns, sequence);
 }
 
 absl::Status VolumeImpl::WriteBlocks(uint64_t first_block, std::span<const std::byte> data,
-                                     uint64_t now_ns, bool admitted, uint64_t* sequence) {
+                                     uint64_t now_ns, uint64_t* sequence) {
   while (!data.empty()) {
     const uint64_t blocks = std::min<uint64_t>(data.size() / kBlockBytes, kWriteBlocksMax);
-    if (!admitted) Throttle(blocks * kBlockBytes);
-    admitting_blocks_.fetch_add(blocks, std::memory_order_relaxed);
-    absl::Status status = CheckSpace(first_block, blocks);
-    uint32_t taken = 0;
-    if (status.ok()) {
-      const auto appended = log_->Append(first_block, data.first(blocks * kBlockBytes), now_ns);
-      if (appended.ok()) {
-        taken = appended->count;
-        if (taken > 0) *sequence = appended->sequence;
-      } else {
-        status = appended.status();
-      }
-    }
-    admitting_blocks_.fetch_sub(blocks, std::memory_order_relaxed);
-    EBB_RETURN_IF_ERROR(status);
+    Throttle(blocks * kBlockBytes);
+    EBB_ASSIGN_OR_RETURN(
+        const uint32_t taken,
+        AppendSome(first_block, data.first(blocks * kBlockBytes), now_ns, sequence));
     if (taken == 0) EBB_RETURN_IF_ERROR(MakeRoom(now_ns));
     first_block += taken;
     data = data.subspan(size_t{taken} * kBlockBytes);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> VolumeImpl::AppendSome(uint64_t first_block,
+                                                std::span<const std::byte> data, uint64_t now_ns,
+                                                uint64_t* sequence) {
+  const uint64_t blocks = data.size() / kBlockBytes;
+  admitting_blocks_.fetch_add(blocks, std::memory_order_relaxed);
+  absl::Status status = CheckSpace(first_block, blocks);
+  uint32_t taken = 0;
+  if (status.ok()) {
+    const auto appended = log_->Append(first_block, data, now_ns);
+    status = appended.status();
+    if (appended.ok() && appended->count > 0) {
+      taken = appended->count;
+      *sequence = appended->sequence;
+    }
+  }
+  admitting_blocks_.fetch_sub(blocks, std::memory_order_relaxed);
+  EBB_RETURN_IF_ERROR(status);
+  return taken;
 }
 
 // The block is read, merged and appended on condition that it did not change in between: no lock is
@@ -199,16 +207,6 @@ uint64_t VolumeImpl::HoldUntilNs(uint64_t bytes) {
 void VolumeImpl::Throttle(uint64_t bytes) {
   const uint64_t until_ns = HoldUntilNs(bytes);
   if (until_ns != 0) clock_.SleepUntilNs(until_ns);
-}
-
-absl::Status VolumeImpl::WriteAdmitted(uint64_t offset, std::span<const std::byte> in,
-                                       uint64_t begin_ns) {
-  uint64_t sequence = 0;
-  absl::Status status = CheckRange(offset, in.size());
-  if (status.ok()) {
-    status = WriteBlocks(offset / kBlockBytes, in, begin_ns, /*admitted=*/true, &sequence);
-  }
-  return Finish(Op::kWrite, in.size(), begin_ns, std::move(status));
 }
 
 absl::Status VolumeImpl::CheckSpace(uint64_t first_block, uint64_t blocks) {
