@@ -21,9 +21,9 @@
 #include "base/clock.h"
 #include "storage-backend/capacity/capacity_tier.h"
 #include "storage-backend/destage/dirty_reader.h"
-#include "storage-backend/destage/reduction_choice.h"
 #include "storage-backend/device/device.h"
 #include "storage-backend/log/cache_log.h"
+#include "storage-backend/policy/reduction_choice.h"
 
 namespace ebb::storage {
 

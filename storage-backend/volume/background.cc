@@ -6,48 +6,16 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
+#include "storage-backend/policy/background_pace.h"
 #include "storage-backend/policy/compaction_pacing.h"
+#include "storage-backend/policy/fill_rate.h"
 #include "storage-backend/volume/volume_impl.h"
 
 namespace ebb::storage {
 namespace {
 
-// An open group is written to the device at the latest when it is this old.
-constexpr uint64_t kGroupAgeNs = 3 * kNsPerMs;
 constexpr uint64_t kErrorPauseNs = kNsPerS;
-// Destage batches are larger when no client asked for anything this long.
-constexpr uint64_t kQuietNs = 100 * kNsPerMs;
-constexpr uint64_t kQuietBatchFactor = 2;
-constexpr int kQuietParallelism = 2;
-// Destage is behind when this share of the write space is in use.
-constexpr double kBehindFill = 0.85;
 constexpr size_t kReadCacheChunksAStep = 4;
-
-// How fast clients fill the write space, smoothed over about a second.
-class FillRate {
- public:
-  double Update(uint64_t now_ns, uint64_t appended_blocks, uint64_t write_space_bytes) {
-    if (last_ns_ == 0 || now_ns - last_ns_ > 10 * kNsPerS) {
-      last_ns_ = now_ns;
-      last_blocks_ = appended_blocks;
-      return rate_ = 0;
-    }
-    if (now_ns - last_ns_ < 100 * kNsPerMs) return rate_;
-    const double seconds = static_cast<double>(now_ns - last_ns_) / 1e9;
-    const double share = static_cast<double>((appended_blocks - last_blocks_) * kBlockBytes) /
-                         static_cast<double>(write_space_bytes);
-    const double weight = std::min(1.0, seconds);
-    rate_ = (1 - weight) * rate_ + weight * share / seconds;
-    last_ns_ = now_ns;
-    last_blocks_ = appended_blocks;
-    return rate_;
-  }
-
- private:
-  uint64_t last_ns_ = 0;
-  uint64_t last_blocks_ = 0;
-  double rate_ = 0;
-};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
+#include "storage-backend/policy/background_pace.h"
 #include "storage-backend/volume/volume_impl.h"
 
 namespace ebb::storage {
@@ -12,10 +13,6 @@ namespace {
 
 // A range entry of the log names at most this many blocks, so that the lock is not held for long.
 constexpr uint64_t kRangeBlocksMax = 1 << 15;
-// Writers run ahead of the throttle's schedule so far before they are held back: a sleep costs some
-// microseconds of processor time, which at 100,000 writes a second would be all of it.
-// No more than that, or a few writers would alternate between no wait and a long one.
-constexpr uint64_t kHoldWorthNs = 100 * kNsPerUs;
 // A write that finds the log full and destage failing gives up after this long.
 constexpr uint64_t kStuckNs = 30 * kNsPerS;
 

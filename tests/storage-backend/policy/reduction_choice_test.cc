@@ -1,4 +1,4 @@
-#include "storage-backend/destage/reduction_choice.h"
+#include "storage-backend/policy/reduction_choice.h"
 
 #include <gtest/gtest.h>
 
