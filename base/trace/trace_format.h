@@ -35,6 +35,9 @@ struct TraceRecord {
   // part has the fingerprint of that part.
   uint16_t compressed_per_mille = 0;
   std::vector<uint64_t> fingerprints = {};
+  // Which volume of several in one trace: places of different devices are different places.
+  uint64_t device = 0;
+  uint64_t latency_ns = 0;  // as recorded, from issue to completion; 0: not known
 
   friend bool operator==(const TraceRecord&, const TraceRecord&) = default;
 };

@@ -1,6 +1,8 @@
 #include "base/trace/trace_reader.h"
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/status.h"
@@ -15,6 +17,9 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string
   if (!file)
     return ErrnoStatus(errno == 0 ? ENOENT : errno, fmt::format("cannot open trace {}", path));
   std::unique_ptr<TraceReader> reader(new TraceReader(path, std::move(file)));
+  std::error_code no_regular_file;
+  const uintmax_t file_bytes = std::filesystem::file_size(path, no_regular_file);
+  if (!no_regular_file) reader->file_bytes_ = file_bytes;
   if (const absl::Status status = reader->ReadHeader(); !status.ok()) {
     return Annotate(status, fmt::format("trace {}", path));
   }
@@ -27,7 +32,13 @@ bool TraceReader::ReadBytes(size_t count, std::vector<std::byte>* out) {
   file_.read(reinterpret_cast<char*>(out->data() + before), static_cast<std::streamsize>(count));
   const auto got = static_cast<size_t>(file_.gcount());
   out->resize(before + got);
+  bytes_read_ += got;
   return got == count;
+}
+
+double TraceReader::progress() const {
+  if (file_bytes_ == 0) return -1;
+  return static_cast<double>(bytes_read_) / static_cast<double>(file_bytes_);
 }
 
 absl::Status TraceReader::ReadHeader() {

@@ -26,6 +26,8 @@ class TraceReader {
   // Fills `record` with the next one; false at the end of the trace. DataLoss when the file is
   // damaged or truncated; the records before that chunk have been handed out.
   absl::StatusOr<bool> Next(TraceRecord* record);
+  // How far the file is read, in [0, 1]; negative when its size is not known (a pipe).
+  double progress() const;
 
  private:
   TraceReader(std::string path, std::ifstream file)
@@ -42,6 +44,8 @@ class TraceReader {
 
   const std::string path_;
   std::ifstream file_;
+  uint64_t file_bytes_ = 0;  // 0: not known
+  uint64_t bytes_read_ = 0;
   TraceHeader header_;
   std::vector<TraceRecord> chunk_;
   size_t next_in_chunk_ = 0;

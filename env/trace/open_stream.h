@@ -1,0 +1,22 @@
+// Opening a trace that is not a file: what OpenTrace, the tests and the fuzzers share.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "env/trace/byte_stream.h"
+#include "env/trace/formats/format_table.h"
+#include "env/trace/trace_source.h"
+
+namespace ebb::env {
+
+// InvalidArgument names the formats that there are.
+absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name);
+
+// Any format but Ebb's own, whose files are opened by path.
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenStream(std::unique_ptr<ByteStream> stream,
+                                                        const TraceFormat& format,
+                                                        const TraceOptions& options);
+
+}  // namespace ebb::env

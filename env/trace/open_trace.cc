@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/nearest.h"
+#include "base/status.h"
+#include "base/trace/trace_chunk.h"
+#include "base/trace/trace_reader.h"
+#include "env/trace/formats/format_table.h"
+#include "env/trace/open_stream.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace ebb::env {
+namespace {
+
+constexpr size_t kHeadBytes = 64 << 10;
+// A format is likely when it understands most of so many first lines.
+constexpr uint64_t kTrialEntries = 50;
+
+bool IsOwn(std::string_view head) { return trace::IsTraceMark(std::as_bytes(std::span(head))); }
+
+constexpr TraceFormat kOwnFormat = {
+    .name = "ebbt", .help = "Ebb's own (docs/formats.md)", .has_content = true, .certain = IsOwn};
+
+const std::vector<const TraceFormat*>& AllFormats() {
+  static const auto* const kAll = [] {
+    auto* all = new std::vector<const TraceFormat*>{&kOwnFormat};
+    for (const auto formats : {SimulatorFormats(), ServerFormats()}) {
+      for (const TraceFormat& format : formats) all->push_back(&format);
+    }
+    return all;
+  }();
+  return *kAll;
+}
+
+// Ebb's own format: the reader of base/trace does it all.
+class OwnSource final : public TraceSource {
+ public:
+  explicit OwnSource(std::unique_ptr<trace::TraceReader> reader) : reader_(std::move(reader)) {
+    traits_.format = kOwnFormat.name;
+    traits_.has_content = true;
+    traits_.volume_bytes = reader_->header().volume_bytes;
+  }
+
+  absl::StatusOr<bool> Next(trace::TraceRecord* record) override {
+    EBB_ASSIGN_OR_RETURN(const bool more, reader_->Next(record));
+    counts_.records += more ? 1 : 0;
+    return more;
+  }
+  const TraceTraits& traits() const override { return traits_; }
+  const TraceCounts& counts() const override { return counts_; }
+  double progress() const override { return reader_->progress(); }
+
+ private:
+  std::unique_ptr<trace::TraceReader> reader_;
+  TraceTraits traits_;
+  TraceCounts counts_;
+};
+
+// Whether `format` understands the first lines: nothing broken among the entries that it sees, and
+// at least one request.
+bool Likely(const TraceFormat& format, std::string_view head, bool whole_file) {
+  if (format.make_parser == nullptr) return false;
+  // The last line of the head may be cut.
+  if (!whole_file) head = head.substr(0, head.rfind('\n') + 1);
+  auto stream = ByteStream::FromMemory(std::string(head), "");
+  if (!stream.ok()) return false;
+  auto source =
+      MakeEntrySource(*std::move(stream), format.make_parser({}), {}, {.broken_share_max = 0.1});
+  trace::TraceRecord record;
+  while (source->counts().entries() < kTrialEntries) {
+    const absl::StatusOr<bool> more = source->Next(&record);
+    if (!more.ok()) return false;
+    if (!*more) break;
+  }
+  return source->counts().records > 0 && source->counts().broken * 10 <= source->counts().entries();
+}
+
+absl::StatusOr<const TraceFormat*> Detect(ByteStream& stream) {
+  EBB_ASSIGN_OR_RETURN(const std::string_view head, stream.View(kHeadBytes));
+  if (head.empty()) return absl::InvalidArgumentError(fmt::format("{} is empty", stream.name()));
+  std::vector<std::string_view> likely;
+  for (const TraceFormat* format : AllFormats()) {
+    if (format->certain != nullptr && format->certain(head)) return format;
+    if (Likely(*format, head, head.size() < kHeadBytes)) likely.push_back(format->name);
+  }
+  const std::string hint =
+      likely.empty()
+          ? "no format understands its first lines"
+          : fmt::format("its first lines would make sense as {}, and only you know which",
+                        fmt::join(likely, ", "));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: the format is not certain: {}; name it", stream.name(), hint));
+}
+
+}  // namespace
+
+absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name) {
+  // Names under which people know a format that has another here.
+  if (name == "ssdsim") name = "mqsim";
+  std::vector<std::string_view> names;
+  for (const TraceFormat* format : AllFormats()) {
+    if (format->name == name) return format;
+    names.push_back(format->name);
+  }
+  const std::string_view near = NearestWord(name, names);
+  return absl::InvalidArgumentError(fmt::format(
+      "there is no trace format '{}'{}; there are {}", name,
+      near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(names, ", ")));
+}
+
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenStream(std::unique_ptr<ByteStream> stream,
+                                                        const TraceFormat& format,
+                                                        const TraceOptions& options) {
+  TraceTraits traits{.format = std::string(format.name),
+                     .has_times = format.has_times,
+                     .has_ops = format.has_ops,
+                     .has_content = format.has_content,
+                     .has_latency = format.has_latency};
+  return MakeEntrySource(std::move(stream), format.make_parser(options), std::move(traits),
+                         options);
+}
+
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(const std::string& path,
+                                                       std::string_view format_name,
+                                                       const TraceOptions& options) {
+  const TraceFormat* format = nullptr;
+  if (!format_name.empty()) {
+    EBB_ASSIGN_OR_RETURN(format, FindFormat(format_name));
+  }
+  EBB_ASSIGN_OR_RETURN(auto stream, ByteStream::Open(path));
+  if (format == nullptr) {
+    EBB_ASSIGN_OR_RETURN(format, Detect(*stream));
+  }
+  if (format == &kOwnFormat) {
+    EBB_ASSIGN_OR_RETURN(auto reader, trace::TraceReader::Open(path));
+    return std::make_unique<OwnSource>(std::move(reader));
+  }
+  return OpenStream(std::move(stream), *format, options);
+}
+
+std::vector<TraceFormatInfo> TraceFormats() {
+  std::vector<TraceFormatInfo> infos;
+  for (const TraceFormat* format : AllFormats()) infos.push_back({format->name, format->help});
+  return infos;
+}
+
+}  // namespace ebb::env
