@@ -33,9 +33,10 @@ size_t Lz4Bytes(std::span<const std::byte> data) {
   return stored <= 0 ? data.size() : static_cast<size_t>(stored);
 }
 
-uint64_t Fingerprint(std::span<const std::byte> block) {
+// `lz4_bytes`: of the block.
+uint64_t Fingerprint(std::span<const std::byte> block, size_t lz4_bytes) {
   if (AllZero(block)) return 0;
-  const uint64_t level = std::min(kLevels - 1, Lz4Bytes(block) * kLevels / block.size());
+  const uint64_t level = std::min(kLevels - 1, lz4_bytes * kLevels / block.size());
   const uint64_t hash = XXH3_64bits(block.data(), block.size()) & ~kLevelMask;
   // Not zero: that is taken.
   return std::max<uint64_t>(hash, kLevels) | level;
@@ -57,11 +58,14 @@ void ForEachPiece(uint64_t offset, size_t bytes, const Visit& visit) {
 WriteContent DescribeContent(uint64_t offset, std::span<const std::byte> data) {
   WriteContent content;
   if (data.empty()) return content;
+  const size_t lz4_bytes = Lz4Bytes(data);
   content.fingerprints.reserve(BlocksTouched(offset, data.size()));
   ForEachPiece(offset, data.size(), [&](size_t at, size_t length) {
-    content.fingerprints.push_back(Fingerprint(data.subspan(at, length)));
+    const auto piece = data.subspan(at, length);
+    content.fingerprints.push_back(
+        Fingerprint(piece, length == data.size() ? lz4_bytes : Lz4Bytes(piece)));
   });
-  content.compressed_per_mille = static_cast<uint16_t>(Lz4Bytes(data) * 1000 / data.size());
+  content.compressed_per_mille = static_cast<uint16_t>(lz4_bytes * 1000 / data.size());
   return content;
 }
 

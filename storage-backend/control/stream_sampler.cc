@@ -16,6 +16,19 @@ constexpr uint32_t kEighthShift = 3;
 constexpr uint32_t kSixtyFourthShift = 6;
 constexpr uint32_t kContentShift = 3;  // beyond the sample's own
 
+struct Shifts {
+  uint32_t all = 0;
+  uint32_t content = 0;
+};
+
+Shifts ShiftsFor(double requests_per_s) {
+  const auto above = [&](uint64_t rate) { return requests_per_s > static_cast<double>(rate); };
+  Shifts shifts;
+  shifts.all = above(kEighthRateMax) ? kSixtyFourthShift : above(kFullRateMax) ? kEighthShift : 0;
+  shifts.content = above(kContentRateMax) ? shifts.all + kContentShift : 0;
+  return shifts;
+}
+
 // The finaliser of splitmix64: every bit of the region number reaches every bit of the hash.
 uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -55,17 +68,24 @@ void StreamSampler::AdaptRate(uint64_t now_ns) {
   const uint64_t elapsed_ns = std::max<uint64_t>(now_ns - began_ns, 1);
   const double per_s =
       static_cast<double>(seen) * static_cast<double>(kNsPerS) / static_cast<double>(elapsed_ns);
-  const uint32_t shift = per_s > static_cast<double>(kEighthRateMax) ? kSixtyFourthShift
-                         : per_s > static_cast<double>(kFullRateMax) ? kEighthShift
-                                                                     : 0;
-  shift_.store(shift, std::memory_order_relaxed);
-  content_shift_.store(per_s > static_cast<double>(kContentRateMax) ? shift + kContentShift : 0,
-                       std::memory_order_relaxed);
+  const Shifts shifts = ShiftsFor(per_s);
+  shift_.store(shifts.all, std::memory_order_relaxed);
+  content_shift_.store(shifts.content, std::memory_order_relaxed);
+}
+
+void StreamSampler::ThinOut(uint64_t seen) {
+  if (seen != kContentRateMax + 1 && seen != kFullRateMax + 1 && seen != kEighthRateMax + 1) return;
+  const auto raise = [](std::atomic<uint32_t>& shift, uint32_t to) {
+    if (shift.load(std::memory_order_relaxed) < to) shift.store(to, std::memory_order_relaxed);
+  };
+  const Shifts shifts = ShiftsFor(static_cast<double>(seen));
+  raise(shift_, shifts.all);
+  raise(content_shift_, shifts.content);
 }
 
 void StreamSampler::Record(const StreamRecord& record) {
-  seen_.fetch_add(1, std::memory_order_relaxed);
   AdaptRate(record.time_ns);
+  ThinOut(seen_.fetch_add(1, std::memory_order_relaxed) + 1);
   const uint32_t shift = shift_.load(std::memory_order_relaxed);
   if (!Sampled(record, shift)) return;
   const std::lock_guard lock(mutex_);

@@ -45,7 +45,11 @@ class StreamSampler {
 
   bool Sampled(const StreamRecord& record, uint32_t shift);
   static bool InRegions(const StreamRecord& record, uint32_t shift);
+  // At the end of a period: to the rate that was seen in it.
   void AdaptRate(uint64_t now_ns);
+  // In a period: at once when it has `seen` more than the rate allows, or the first second of every
+  // burst would be paid for in full.
+  void ThinOut(uint64_t seen);
 
   std::atomic<uint32_t> shift_{0};          // the sample rate is 2^-shift
   std::atomic<uint32_t> content_shift_{0};  // likewise, of the content of writes
