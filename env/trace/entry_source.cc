@@ -49,6 +49,7 @@ class ParsedSource final : public TraceSource {
   }
   const TraceTraits& traits() const override { return traits_; }
   const TraceCounts& counts() const override { return book_.counts(); }
+  std::string warning() const override { return parser_->warning(); }
   double progress() const override {
     const uint64_t total = stream_->stored_bytes_total();
     if (total == 0) return -1;
@@ -58,6 +59,9 @@ class ParsedSource final : public TraceSource {
 
  private:
   absl::StatusOr<bool> Read(TraceRecord* record) {
+    Reset(record);
+    const char* ignored = nullptr;
+    if (parser_->TakeFurther(record) && book_.Take(record, &ignored)) return true;
     const size_t fixed_bytes = parser_->record_bytes();
     for (;;) {
       const uint64_t offset = stream_->offset();
@@ -83,6 +87,10 @@ class ParsedSource final : public TraceSource {
       if (parsed.kind == Entry::Kind::kRecord && book_.Take(record, &reason)) return true;
       if (parsed.kind == Entry::Kind::kOther) {
         book_.CountOther();
+        continue;
+      }
+      if (parsed.kind == Entry::Kind::kMessage) {
+        book_.CountMessage();
         continue;
       }
       if (parsed.kind == Entry::Kind::kFatal) return Fatal(offset, parsed.reason);
@@ -145,11 +153,12 @@ bool EntryBook::Take(TraceRecord* record, const char** reason) {
     return false;
   }
   const uint64_t stamp_ns = record->time_ns;
-  if (!begun_) begin_ns_ = stamp_ns;
+  if (!begun_) counts_.first_stamp_ns = stamp_ns;
   if (begun_ && stamp_ns < last_stamp_ns_) ++counts_.back_steps;
   begun_ = true;
   last_stamp_ns_ = stamp_ns;
-  last_ns_ = std::max(last_ns_, stamp_ns > begin_ns_ ? stamp_ns - begin_ns_ : 0);
+  const uint64_t begin_ns = counts_.first_stamp_ns;
+  last_ns_ = std::max(last_ns_, stamp_ns > begin_ns ? stamp_ns - begin_ns : 0);
   record->time_ns = last_ns_;
   ++counts_.records;
   return true;

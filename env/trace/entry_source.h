@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -17,10 +18,13 @@ namespace ebb::env {
 
 // What a parser made of an entry.
 struct Entry {
-  enum class Kind : uint8_t { kRecord, kOther, kBroken, kFatal };
+  enum class Kind : uint8_t { kRecord, kOther, kMessage, kBroken, kFatal };
 
   static Entry Record() { return {Kind::kRecord, ""}; }
+  // An event that is not a request of the kind asked for: a completion, another command.
   static Entry Other() { return {Kind::kOther, ""}; }
+  // No event at all: a header, a summary, an empty line.
+  static Entry Message() { return {Kind::kMessage, ""}; }
   // `reason` is a literal.
   static Entry Broken(const char* reason) { return {Kind::kBroken, reason}; }
   // Nothing after it could be trusted: the reading ends with an error that names the entry.
@@ -39,6 +43,11 @@ class EntryParser {
   // Fills `record`, whose fields are at their defaults (fingerprints empty), when it returns
   // kRecord; time_ns is absolute, on any clock. A line comes without its end.
   virtual Entry Parse(std::string_view entry, trace::TraceRecord* record) = 0;
+  // Likewise fills `record` with a further request of the entry that Parse saw last; false when
+  // there is none (any more).
+  virtual bool TakeFurther(trace::TraceRecord* /*record*/) { return false; }
+  // What the reader should be told about how the entries were understood; empty: nothing.
+  virtual std::string warning() const { return {}; }
 };
 
 std::unique_ptr<TraceSource> MakeEntrySource(std::unique_ptr<ByteStream> stream,
@@ -55,6 +64,7 @@ class EntryBook {
   // share (then `reason` says which).
   bool Take(trace::TraceRecord* record, const char** reason);
   void CountOther() { ++counts_.other_events; }
+  void CountMessage() { ++counts_.messages; }
   // An error when that is one too many.
   absl::Status CountBroken(uint64_t line, uint64_t offset, const char* reason);
   // The end: an error when too many were broken, or nothing was found in a file that is not empty.
@@ -69,7 +79,6 @@ class EntryBook {
   const double broken_share_max_;
   TraceCounts counts_;
   bool begun_ = false;
-  uint64_t begin_ns_ = 0;
   uint64_t last_ns_ = 0;        // relative
   uint64_t last_stamp_ns_ = 0;  // as recorded
 };

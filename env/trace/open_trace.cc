@@ -26,7 +26,9 @@ constexpr TraceFormat kOwnFormat = {
 const std::vector<const TraceFormat*>& AllFormats() {
   static const auto* const kAll = [] {
     auto* all = new std::vector<const TraceFormat*>{&kOwnFormat};
-    for (const auto formats : {SimulatorFormats(), ServerFormats()}) {
+    for (const auto formats :
+         {VscsiFormats(), ServerFormats(), SimulatorFormats(), BlkparseFormats(), IologFormats(),
+          FiuFormats(), CloudFormats(), CacheFormats(), HfplayerFormats()}) {
       for (const TraceFormat& format : formats) all->push_back(&format);
     }
     return all;
@@ -99,6 +101,7 @@ absl::StatusOr<const TraceFormat*> Detect(ByteStream& stream) {
 absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name) {
   // Names under which people know a format that has another here.
   if (name == "ssdsim") name = "mqsim";
+  if (name == "blkparseD") name = "blkparse-d";
   std::vector<std::string_view> names;
   for (const TraceFormat* format : AllFormats()) {
     if (format->name == name) return format;

@@ -34,14 +34,15 @@ struct BrokenRecord {
 };
 
 struct TraceCounts {
-  uint64_t records = 0;  // handed out
-  // Understood, and not a request of the kind asked for: headers, messages, completions, ...
-  uint64_t other_events = 0;
+  uint64_t records = 0;       // handed out
+  uint64_t other_events = 0;  // understood, and not requests of the kind asked for: completions ...
+  uint64_t messages = 0;      // no events at all, and rightly so: headers, summaries, empty lines
   uint64_t broken = 0;
   uint64_t back_steps = 0;            // stamps before their predecessor's
   std::vector<BrokenRecord> samples;  // the first broken ones
+  uint64_t first_stamp_ns = 0;        // of the first record, on the trace's own clock
 
-  uint64_t entries() const { return records + other_events + broken; }
+  uint64_t entries() const { return records + other_events + messages + broken; }
 };
 
 class TraceSource {
@@ -57,6 +58,8 @@ class TraceSource {
   virtual const TraceCounts& counts() const = 0;
   // How far reading is, in [0, 1]; negative when that is not known (a pipe).
   virtual double progress() const = 0;
+  // What should be known about how the file was understood; empty: nothing special.
+  virtual std::string warning() const { return {}; }
 };
 
 struct TraceOptions {

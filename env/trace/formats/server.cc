@@ -24,7 +24,7 @@ class MsrParser final : public EntryParser {
   Entry Parse(std::string_view line, TraceRecord* record) override {
     std::array<std::string_view, 7> fields;
     const size_t count = SplitCommas(line, fields);
-    if (count == 1 && fields[0].empty()) return Entry::Other();
+    if (count == 1 && fields[0].empty()) return Entry::Message();
     if (count != fields.size()) return Entry::Broken("it has not seven columns");
     uint64_t stamp = 0;
     uint64_t disk = 0;
@@ -63,7 +63,7 @@ std::unique_ptr<EntryParser> MakeMsrParser(const TraceOptions& /*options*/) {
 Entry ParseHeimdall(std::string_view line, TraceRecord* record) {
   std::array<std::string_view, 5> fields;
   const size_t count = SplitBlanks(line, fields);
-  if (count == 0) return Entry::Other();
+  if (count == 0) return Entry::Message();
   if (count != fields.size()) return Entry::Broken("it has not five columns");
   uint64_t op = 0;
   if (!ParseTime(fields[0], kNsPerMs, &record->time_ns)) {
@@ -81,7 +81,7 @@ Entry ParseHeimdall(std::string_view line, TraceRecord* record) {
 Entry ParseSpc(std::string_view line, TraceRecord* record) {
   std::array<std::string_view, 5> fields;
   const size_t count = SplitCommas(line, fields);
-  if (count == 1 && fields[0].empty()) return Entry::Other();
+  if (count == 1 && fields[0].empty()) return Entry::Message();
   if (count < fields.size()) return Entry::Broken("it has fewer than five columns");
   uint64_t block = 0;
   if (!ParseNumber(fields[0], &record->device) || !ParseNumber(fields[1], &block) ||

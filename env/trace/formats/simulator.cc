@@ -28,7 +28,7 @@ Entry ParseFiveColumns(std::string_view line, uint64_t time_unit_ns, Columns* co
                        TraceRecord* record) {
   std::array<std::string_view, 5> fields;
   const size_t count = SplitBlanks(line, fields);
-  if (count == 0) return Entry::Other();
+  if (count == 0) return Entry::Message();
   if (count != fields.size()) return Entry::Broken("it has not five columns");
   if (!ParseTime(fields[0], time_unit_ns, &record->time_ns)) {
     return Entry::Broken("the time is no number");
