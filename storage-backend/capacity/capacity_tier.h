@@ -32,7 +32,7 @@ class MetadataStore;
 struct StoreOptions {
   Compression compression = Compression::kOff;
   uint32_t unit_bytes = 32 * 1024;  // compressed together
-  bool dedup = false;
+  Dedup dedup = Dedup::kOff;
   int parallelism = 1;  // extents in flight to each device
   int threads = 1;      // that compress
 };

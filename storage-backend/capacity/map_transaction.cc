@@ -74,8 +74,8 @@ const UnitRecord* MapTransaction::Unit(uint64_t unit) const {
   return found == units_.end() ? nullptr : &found->second.now;
 }
 
-uint64_t MapTransaction::CreateUnit(UnitRecord record, std::vector<Fingerprint> fingerprints) {
-  EBB_CHECK(fingerprints.empty() || fingerprints.size() == record.blocks.size());
+uint64_t MapTransaction::CreateUnit(UnitRecord record, std::vector<BlockFingerprint> fingerprints) {
+  EBB_CHECK(fingerprints.empty() || fingerprints.back().index < record.blocks.size());
   Working working;
   working.now = std::move(record);
   working.now.fingerprinted = !fingerprints.empty();
@@ -176,14 +176,14 @@ absl::Status MapTransaction::DropDeadFingerprints(MetadataBatch& batch) {
           absl::StrCat("metadata: the fingerprints of unit ", ids[i], " are missing"));
     }
     EBB_ASSIGN_OR_RETURN(const auto fingerprints, DecodeUnitFingerprints(ids[i], *values[i]));
-    if (fingerprints.size() != working.now.blocks.size()) {
+    if (fingerprints.back().index >= working.now.blocks.size()) {
       return absl::DataLossError(
-          absl::StrCat("metadata: unit ", ids[i], " has a wrong number of fingerprints"));
+          absl::StrCat("metadata: unit ", ids[i], " has fingerprints of blocks that it has not"));
     }
-    uint32_t died = working.live_mask_before & ~working.now.LiveMask();
-    for (; died != 0; died &= died - 1) {
-      batch.Delete(Table::kFingerprints,
-                   FingerprintKey(fingerprints[static_cast<size_t>(std::countr_zero(died))]));
+    const uint32_t died = working.live_mask_before & ~working.now.LiveMask();
+    for (const BlockFingerprint& block : fingerprints) {
+      if ((died >> block.index & 1) == 0) continue;
+      batch.Delete(Table::kFingerprints, FingerprintKey(block.fingerprint));
     }
   }
   return absl::OkStatus();
@@ -223,10 +223,9 @@ absl::Status MapTransaction::WriteUnits(MetadataBatch& batch) {
     if (working.new_fingerprints.empty()) continue;
     batch.Put(Table::kUnits, UnitFingerprintsKey(unit),
               EncodeUnitFingerprints(unit, working.new_fingerprints));
-    for (size_t i = 0; i < working.new_fingerprints.size(); ++i) {
-      const Fingerprint& fingerprint = working.new_fingerprints[i];
-      batch.Put(Table::kFingerprints, FingerprintKey(fingerprint),
-                EncodeFingerprintEntry(fingerprint, {unit, static_cast<uint8_t>(i)}));
+    for (const BlockFingerprint& block : working.new_fingerprints) {
+      batch.Put(Table::kFingerprints, FingerprintKey(block.fingerprint),
+                EncodeFingerprintEntry(block.fingerprint, {unit, block.index}));
     }
   }
   return absl::OkStatus();

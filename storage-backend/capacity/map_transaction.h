@@ -37,9 +37,9 @@ class MapTransaction {
   // A loaded or created unit as it will be; nullptr when there is none.
   const UnitRecord* Unit(uint64_t unit) const;
 
-  // A new unit without references; its place comes from PlaceUnit. `fingerprints` is empty or has
-  // one for each block.
-  uint64_t CreateUnit(UnitRecord record, std::vector<Fingerprint> fingerprints);
+  // A new unit without references; its place comes from PlaceUnit. `fingerprints`, ascending, are
+  // of the blocks that are to be found by their content.
+  uint64_t CreateUnit(UnitRecord record, std::vector<BlockFingerprint> fingerprints);
   // The unit's bytes are there now: of the blocks in `stored_mask`.
   void PlaceUnit(uint64_t unit, SegmentId segment, uint64_t device_offset, uint32_t stored_bytes,
                  uint32_t stored_mask, Compression codec);
@@ -78,7 +78,7 @@ class MapTransaction {
     uint64_t expected_bytes_before = 0;
     uint64_t live_data_before = 0;
     uint32_t live_mask_before = 0;
-    std::vector<Fingerprint> new_fingerprints;
+    std::vector<BlockFingerprint> new_fingerprints;
   };
 
   void CountSegments(const Working& working);

@@ -237,20 +237,38 @@ absl::StatusOr<UnitRecord> DecodeUnit(uint64_t unit, std::string_view value) {
   return record;
 }
 
-std::string EncodeUnitFingerprints(uint64_t unit, const std::vector<Fingerprint>& fingerprints) {
+std::string EncodeUnitFingerprints(uint64_t unit, std::span<const BlockFingerprint> fingerprints) {
   std::string body;
-  for (const Fingerprint& fingerprint : fingerprints) body += FingerprintKey(fingerprint);
+  for (const BlockFingerprint& block : fingerprints) {
+    body += static_cast<char>(block.index);
+    body += FingerprintKey(block.fingerprint);
+  }
   return Seal(UnitFingerprintsKey(unit), std::move(body));
 }
 
-absl::StatusOr<std::vector<Fingerprint>> DecodeUnitFingerprints(uint64_t unit,
-                                                                std::string_view value) {
+absl::StatusOr<std::vector<BlockFingerprint>> DecodeUnitFingerprints(uint64_t unit,
+                                                                     std::string_view value) {
   const std::string what = absl::StrCat("fingerprints of unit ", unit);
   const absl::StatusOr<std::string_view> body = Unseal(UnitFingerprintsKey(unit), value, what);
   if (!body.ok()) return body.status();
-  if (body->size() % sizeof(Fingerprint) != 0) return Malformed(what);
-  std::vector<Fingerprint> fingerprints(body->size() / sizeof(Fingerprint));
-  std::memcpy(fingerprints.data(), body->data(), body->size());
+  // Nodes made before blocks were sampled have all fingerprints in order, without indices; no unit
+  // is so large that the two forms have the same size.
+  constexpr size_t kIndexed = sizeof(Fingerprint) + 1;
+  const bool indexed = body->size() % kIndexed == 0;
+  const size_t each = indexed ? kIndexed : sizeof(Fingerprint);
+  if (body->empty() || body->size() % each != 0) return Malformed(what);
+  std::vector<BlockFingerprint> fingerprints(body->size() / each);
+  if (fingerprints.size() > kUnitBlocksMax) return Malformed(what);
+  for (size_t i = 0; i < fingerprints.size(); ++i) {
+    const std::string_view one = body->substr(i * each, each);
+    fingerprints[i].index = static_cast<uint8_t>(indexed ? one.front() : static_cast<char>(i));
+    if (fingerprints[i].index >= kUnitBlocksMax ||
+        (i > 0 && fingerprints[i].index <= fingerprints[i - 1].index)) {
+      return Malformed(what);
+    }
+    std::memcpy(fingerprints[i].fingerprint.data(), one.data() + each - sizeof(Fingerprint),
+                sizeof(Fingerprint));
+  }
   return fingerprints;
 }
 

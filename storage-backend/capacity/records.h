@@ -62,7 +62,7 @@ struct UnitRecord {
     std::array<Block, kUnitBlocksMax> blocks_{};
   };
   Compression codec = Compression::kOff;
-  bool fingerprinted = false;  // a fingerprints record exists and kFingerprints names its blocks
+  bool fingerprinted = false;  // a fingerprints record exists: kFingerprints names blocks of it
   uint8_t device = 0;
   uint64_t offset = 0;        // on the device, a multiple of 512 (of 4096 when raw)
   uint32_t stored_bytes = 0;  // without padding
@@ -95,9 +95,15 @@ std::string UnitFingerprintsKey(uint64_t unit);
 absl::StatusOr<uint64_t> ParseUnitKey(std::string_view key, bool& is_fingerprints);
 std::string EncodeUnit(uint64_t unit, const UnitRecord& record);
 absl::StatusOr<UnitRecord> DecodeUnit(uint64_t unit, std::string_view value);
-std::string EncodeUnitFingerprints(uint64_t unit, const std::vector<Fingerprint>& fingerprints);
-absl::StatusOr<std::vector<Fingerprint>> DecodeUnitFingerprints(uint64_t unit,
-                                                                std::string_view value);
+// The unit's blocks that can be found by their content, ascending.
+struct BlockFingerprint {
+  uint8_t index = 0;
+  Fingerprint fingerprint{};
+  friend bool operator==(const BlockFingerprint&, const BlockFingerprint&) = default;
+};
+std::string EncodeUnitFingerprints(uint64_t unit, std::span<const BlockFingerprint> fingerprints);
+absl::StatusOr<std::vector<BlockFingerprint>> DecodeUnitFingerprints(uint64_t unit,
+                                                                     std::string_view value);
 
 // Table kFingerprints: the stored block with this content.
 std::string FingerprintKey(const Fingerprint& fingerprint);

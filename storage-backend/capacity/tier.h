@@ -84,7 +84,20 @@ class Tier final : public CapacityTier {
   absl::Status StoreLocked(std::span<const StoreBlock> blocks, const StoreOptions& options,
                            StoreReport& report, const std::function<bool()>& keep_going);
   absl::Status MakeRoom(uint64_t blocks);
+  // tier_dedup.cc
   absl::Status FindDuplicates(StoreBatch& batch);
+  absl::Status LookUp(StoreBatch& batch);
+  absl::Status FollowRuns(StoreBatch& batch);
+  // Guesses what the blocks on one side of a known one are.
+  absl::Status WalkFrom(StoreBatch& batch, size_t known, bool forward,
+                        std::vector<MapEntry>& guesses);
+  // Makes the guesses of `run` that are right entries.
+  void ReadBack(StoreBatch& batch, std::span<const size_t> run,
+                const std::vector<MapEntry>& guesses);
+  static void CompareWithinBatch(StoreBatch& batch);
+  static std::vector<BlockFingerprint> FingerprintsOf(const StoreBatch& batch,
+                                                      std::span<const size_t> unit);
+  // tier_store.cc
   size_t UnitBlocks(const StoreBatch& batch) const;
   absl::Status PackUniques(StoreBatch& batch);
   absl::Status PackReduced(StoreBatch& batch, std::span<const size_t> uniques);
@@ -158,6 +171,7 @@ class Tier final : public CapacityTier {
   std::vector<std::byte> raw_unit_;     // a unit's blocks, one after the other
   std::vector<std::byte> stored_unit_;  // the same compressed
   AlignedBuffer moving_blocks_;         // of compaction; grows, because a first touch is dear
+  AlignedBuffer read_back_;             // of FollowRuns; none until it is needed
 };
 
 }  // namespace ebb::storage

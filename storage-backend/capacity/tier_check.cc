@@ -161,13 +161,13 @@ absl::Status Tier::CheckUnits(Recount& recount) {
           const auto record = fingerprinted.find(*unit);
           const auto fingerprints = DecodeUnitFingerprints(*unit, value);
           if (record == fingerprinted.end() || !fingerprints.ok() ||
-              fingerprints->size() != record->second.blocks.size()) {
+              fingerprints->back().index >= record->second.blocks.size()) {
             recount.Fault(absl::StrCat("unit ", *unit, ": its fingerprints do not fit it"));
             return true;
           }
-          for (uint8_t i = 0; i < fingerprints->size(); ++i) {
-            if (record->second.blocks[i].references == 0) continue;
-            recount.fingerprints[FingerprintKey((*fingerprints)[i])] = {*unit, i};
+          for (const BlockFingerprint& block : *fingerprints) {
+            if (record->second.blocks[block.index].references == 0) continue;
+            recount.fingerprints[FingerprintKey(block.fingerprint)] = {*unit, block.index};
           }
           fingerprinted.erase(record);
           return true;

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "storage-backend/capacity/range_reader.h"
 #include "storage-backend/capacity/tier.h"
+#include "storage-backend/capacity/tier_steps.h"
 
 namespace ebb::storage {
 namespace {
@@ -40,14 +41,6 @@ bool IsOneRun(std::span<const MapEntry> entries) {
 }
 
 }  // namespace
-
-struct Tier::Wanted {
-  uint64_t block = 0;
-  uint64_t position = 0;  // in the caller's buffer, in blocks
-  MapEntry entry;
-  UnitRecord unit;
-  bool resolved = false;
-};
 
 absl::Status Tier::Read(uint64_t first_block, uint64_t count, std::byte* out,
                         std::span<bool> mapped) {

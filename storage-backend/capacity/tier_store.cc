@@ -2,20 +2,17 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/crc32c.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "storage-backend/capacity/tier.h"
-#include "storage-backend/capacity/unit_packer.h"
+#include "storage-backend/capacity/tier_steps.h"
 
 namespace ebb::storage {
 namespace {
 
 constexpr uint64_t kExtentBytesMin = 256 * kKiB;
-// Above this many users a block is stored anew instead of shared further.
-constexpr uint32_t kReferencesMax = UINT32_MAX / 2;
 
 // Extents small enough that `parallelism` of them are in flight to each device for one batch.
 uint64_t ExtentBytesFor(uint64_t batch_bytes, int parallelism, size_t devices) {
@@ -23,14 +20,6 @@ uint64_t ExtentBytesFor(uint64_t batch_bytes, int parallelism, size_t devices) {
   return std::clamp(share / kCapacityBlockBytes * kCapacityBlockBytes, kExtentBytesMin,
                     kExtentBytesMax);
 }
-
-struct HashOf {
-  size_t operator()(const Fingerprint& fingerprint) const {
-    size_t hash = 0;
-    std::memcpy(&hash, fingerprint.data(), sizeof hash);  // uniform already
-    return hash;
-  }
-};
 
 absl::Status Changed(const StoreBlock& block) {
   return absl::DataLossError(absl::StrCat("capacity: block ", block.block,
@@ -60,18 +49,6 @@ absl::Status CheckAscending(std::span<const StoreBlock> blocks) {
 }
 
 }  // namespace
-
-struct Tier::StoreBatch {
-  std::span<const StoreBlock> blocks;
-  StoreOptions options;
-  StoreReport& report;
-  MapTransaction& transaction;
-  UnitPacker& packer;
-  std::vector<MapEntry> entries;          // by block: where it is or will be
-  std::vector<Fingerprint> fingerprints;  // by block; empty without deduplication
-  // By block: the earlier block of this batch with the same content, or itself. Likewise.
-  std::vector<size_t> same_as;
-};
 
 absl::Status Tier::Store(std::span<const StoreBlock> blocks, const StoreOptions& options,
                          StoreReport* report, const std::function<bool()>& keep_going) {
@@ -138,7 +115,7 @@ absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOp
                    .entries = std::vector<MapEntry>(blocks.size()),
                    .fingerprints = {},
                    .same_as = {}};
-  if (options.dedup) EBB_RETURN_IF_ERROR(FindDuplicates(batch));
+  if (options.dedup != Dedup::kOff) EBB_RETURN_IF_ERROR(FindDuplicates(batch));
   EBB_RETURN_IF_ERROR(PackUniques(batch));
   EBB_RETURN_IF_ERROR(packer.Finish());
   report.written_bytes = packer.written_bytes();
@@ -148,50 +125,6 @@ absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOp
     EBB_RETURN_IF_ERROR(transaction.Point(blocks[i].block, old[i], batch.entries[same]));
   }
   return CommitChanges(transaction);
-}
-
-absl::Status Tier::FindDuplicates(StoreBatch& batch) {
-  const size_t count = batch.blocks.size();
-  std::vector<std::string> keys;
-  keys.reserve(count);
-  for (const StoreBlock& block : batch.blocks) {
-    // A block that is found elsewhere is not copied, so that nothing later would verify it.
-    if (Crc32c({block.data, kCapacityBlockBytes}) != block.crc32c) return Changed(block);
-    batch.fingerprints.push_back(fingerprinter_.Of({block.data, kCapacityBlockBytes}));
-    keys.push_back(FingerprintKey(batch.fingerprints.back()));
-  }
-  EBB_ASSIGN_OR_RETURN(const auto values, metadata_->MultiGet(Table::kFingerprints, keys));
-  std::vector<std::optional<BlockRef>> known(count);
-  std::vector<uint64_t> units;
-  for (size_t i = 0; i < count; ++i) {
-    if (!values[i].has_value()) continue;
-    EBB_ASSIGN_OR_RETURN(known[i], DecodeFingerprintEntry(keys[i], *values[i]));
-    units.push_back(known[i]->unit);
-  }
-  EBB_RETURN_IF_ERROR(batch.transaction.LoadUnits(std::move(units)));
-
-  absl::flat_hash_map<Fingerprint, size_t, HashOf> first_of;
-  batch.same_as.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    batch.same_as[i] = i;
-    if (known[i].has_value()) {
-      const UnitRecord* unit = batch.transaction.Unit(known[i]->unit);
-      const bool usable = unit != nullptr && known[i]->index < unit->blocks.size() &&
-                          unit->blocks[known[i]->index].references != 0 &&
-                          unit->blocks[known[i]->index].references < kReferencesMax &&
-                          unit->blocks[known[i]->index].crc32c == batch.blocks[i].crc32c;
-      if (usable) {
-        batch.entries[i] = MapEntry::Unit(*known[i], batch.blocks[i].crc32c);
-        ++batch.report.deduplicated_blocks;
-        continue;
-      }
-    }
-    const auto [first, is_new] = first_of.try_emplace(batch.fingerprints[i], i);
-    if (is_new) continue;
-    batch.same_as[i] = first->second;
-    ++batch.report.deduplicated_blocks;
-  }
-  return absl::OkStatus();
 }
 
 size_t Tier::UnitBlocks(const StoreBatch& batch) const {
@@ -208,7 +141,7 @@ absl::Status Tier::PackUniques(StoreBatch& batch) {
   }
   batch.report.raw_bytes += uniques.size() * kCapacityBlockBytes;
   if (batch.options.compression != Compression::kOff) return PackReduced(batch, uniques);
-  if (!batch.options.dedup) return PackDirect(batch, uniques);
+  if (batch.options.dedup == Dedup::kOff) return PackDirect(batch, uniques);
   // Only what may be shared needs a record of its own.
   const size_t unit_blocks = UnitBlocks(batch);
   for (size_t first = 0; first < uniques.size(); first += unit_blocks) {
@@ -237,7 +170,7 @@ absl::Status Tier::PackReduced(StoreBatch& batch, std::span<const size_t> unique
       return PackCompressed(batch, unit,
                             std::span<const std::byte>(slot.stored).first(slot.stored_bytes));
     }
-    return batch.options.dedup ? PackRaw(batch, unit) : PackDirect(batch, unit);
+    return batch.options.dedup == Dedup::kOff ? PackDirect(batch, unit) : PackRaw(batch, unit);
   };
   return pool_.Run((uniques.size() + unit_blocks - 1) / unit_blocks, batch.options.threads, work,
                    take);
@@ -262,22 +195,24 @@ UnitRecord NewRecord(std::span<const StoreBlock> blocks, std::span<const size_t>
   return record;
 }
 
-std::vector<Fingerprint> Pick(const std::vector<Fingerprint>& fingerprints,
-                              std::span<const size_t> unit) {
-  std::vector<Fingerprint> picked;
-  if (fingerprints.empty()) return picked;
-  for (const size_t i : unit) picked.push_back(fingerprints[i]);
-  return picked;
-}
-
 uint32_t FullMask(size_t blocks) { return blocks == 32 ? UINT32_MAX : (uint32_t{1} << blocks) - 1; }
 
 }  // namespace
 
+std::vector<BlockFingerprint> Tier::FingerprintsOf(const StoreBatch& batch,
+                                                   std::span<const size_t> unit) {
+  std::vector<BlockFingerprint> fingerprints;
+  for (size_t i = 0; i < unit.size(); ++i) {
+    if (!IsLookedUp(batch.options.dedup, batch.blocks[unit[i]].crc32c)) continue;
+    fingerprints.push_back({static_cast<uint8_t>(i), batch.fingerprints[unit[i]]});
+  }
+  return fingerprints;
+}
+
 absl::Status Tier::PackCompressed(StoreBatch& batch, std::span<const size_t> unit,
                                   std::span<const std::byte> stored) {
   const uint64_t number =
-      batch.transaction.CreateUnit(NewRecord(batch.blocks, unit), Pick(batch.fingerprints, unit));
+      batch.transaction.CreateUnit(NewRecord(batch.blocks, unit), FingerprintsOf(batch, unit));
   const ExtentUnit entry{.unit = number,
                          .stored_bytes = static_cast<uint32_t>(stored.size()),
                          .stored_mask = FullMask(unit.size()),
@@ -302,7 +237,7 @@ absl::Status Tier::PackRaw(StoreBatch& batch, std::span<const size_t> unit) {
     const std::span<const size_t> part = unit.first(blocks);
     unit = unit.subspan(blocks);
     const uint64_t number =
-        batch.transaction.CreateUnit(NewRecord(batch.blocks, part), Pick(batch.fingerprints, part));
+        batch.transaction.CreateUnit(NewRecord(batch.blocks, part), FingerprintsOf(batch, part));
     const ExtentUnit entry{.unit = number,
                            .stored_bytes = blocks * static_cast<uint32_t>(kCapacityBlockBytes),
                            .stored_mask = FullMask(blocks),

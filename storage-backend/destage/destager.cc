@@ -16,7 +16,7 @@ constexpr uint64_t kUnreadablePauseNs = 10 * kNsPerS;
 constexpr double kBatchMemory = 0.7;  // weight of the past against a new batch in the drain rate
 
 bool WantsReduction(const StoreOptions& options) {
-  return options.compression != Compression::kOff || options.dedup;
+  return options.compression != Compression::kOff || options.dedup != Dedup::kOff;
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ Destager::Batch Destager::Decide(const Batch& batch) {
   Batch decided = batch;
   if (WantsReduction(batch.store) && !reduction_.Reduce(batch.behind)) {
     decided.store.compression = Compression::kOff;
-    decided.store.dedup = false;
+    decided.store.dedup = Dedup::kOff;
   }
   return decided;
 }

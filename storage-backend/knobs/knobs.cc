@@ -11,7 +11,7 @@ namespace ebb::storage {
 namespace {
 
 constexpr std::array<std::string_view, 4> kCompressionWords = {"off", "lz4", "zstd1", "zstd3"};
-constexpr std::array<std::string_view, 2> kDedupWords = {"off", "on"};
+constexpr std::array<std::string_view, 3> kDedupWords = {"off", "on", "sampled"};
 constexpr std::array<std::string_view, 2> kReadPolicyWords = {"lru", "s3fifo"};
 constexpr std::array<std::string_view, 2> kReadAdmissionWords = {"always", "second_hit"};
 
@@ -172,9 +172,10 @@ constexpr std::array<KnobSpec, kKnobCount> kTable = {{
      KnobOwner::kOperator,
      "compression",
      "Bytes compressed together: a better ratio against reading more than was asked for."},
-    {KnobId::kDedup, "dedup", KnobKind::kChoice, 0, 1, 1, 1, false, kDedupWords, 10,
+    {KnobId::kDedup, "dedup", KnobKind::kChoice, 0, 2, 1, 1, false, kDedupWords, 10,
      KnobOwner::kOperator, "",
-     "Store equal blocks once: processor time and index against space and capacity bandwidth."},
+     "Store equal blocks once: processor time and index against space and capacity bandwidth; "
+     "sampled finds copied runs for a fraction of the cost of on."},
     {KnobId::kReadPolicy, "read_policy", KnobKind::kChoice, 0, 1, 1, 1, false, kReadPolicyWords, 20,
      KnobOwner::kOperator, "",
      "Eviction order of the read cache: scan resistance against recency."},

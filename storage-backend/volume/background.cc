@@ -31,7 +31,7 @@ StoreOptions VolumeImpl::CurrentStoreOptions() const {
   const Setting setting = CurrentSetting();
   return {.compression = setting.As<Compression>(KnobId::kCompression),
           .unit_bytes = static_cast<uint32_t>(setting[KnobId::kCompressionUnitBytes]),
-          .dedup = setting.As<Dedup>(KnobId::kDedup) == Dedup::kOn,
+          .dedup = setting.As<Dedup>(KnobId::kDedup),
           .parallelism = static_cast<int>(setting[KnobId::kDestageParallelism]),
           .threads = static_cast<int>(setting[KnobId::kDestageParallelism])};
 }

@@ -194,9 +194,10 @@ void ChangeKnobs(storage::JsonRpcClient& control, Rng& rng) {
   const absl::StatusOr<std::string> state = control.Call("knobs.get");
   ASSERT_TRUE(state.ok()) << state.status();
   const std::vector<std::string> codecs = {"off", "lz4", "zstd1", "zstd3"};
+  const std::vector<std::string> dedup = {"off", "on", "sampled"};
   const Json params = {{"setting",
                         {{"compression", codecs[rng.Below(codecs.size())]},
-                         {"dedup", rng.Chance(0.5) ? "on" : "off"},
+                         {"dedup", dedup[rng.Below(dedup.size())]},
                          {"nvme_read_share", 5 * rng.Below(15)},
                          {"destage_watermark", 5 + rng.Below(80)},
                          {"destage_parallelism", 1 + rng.Below(8)},

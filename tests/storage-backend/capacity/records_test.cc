@@ -109,8 +109,36 @@ TEST(RecordsTest, UnitsComeBack) {
   const UnitRecord record = SampleUnit();
 
   EXPECT_EQ(*DecodeUnit(9, EncodeUnit(9, record)), record);
-  const std::vector<Fingerprint> fingerprints = {SampleFingerprint(1), SampleFingerprint(2)};
+  const std::vector<BlockFingerprint> fingerprints = {{1, SampleFingerprint(1)},
+                                                      {31, SampleFingerprint(2)}};
   EXPECT_EQ(*DecodeUnitFingerprints(9, EncodeUnitFingerprints(9, fingerprints)), fingerprints);
+}
+
+// Nodes that were made before blocks were sampled have them.
+TEST(RecordsTest, FingerprintsWithoutIndicesAreReadInOrder) {
+  for (const int count : {1, 8, 32}) {
+    std::string value;
+    std::vector<BlockFingerprint> expected;
+    for (uint8_t i = 0; i < count; ++i) {
+      expected.push_back({i, SampleFingerprint(i)});
+      value += FingerprintKey(expected.back().fingerprint);
+    }
+    const std::string sealed = UnitFingerprintsKey(9) + value;
+    ByteWriter crc;
+    crc.Fixed(Crc32c(std::as_bytes(std::span(sealed))));
+
+    EXPECT_EQ(*DecodeUnitFingerprints(9, value + crc.Take()), expected);
+  }
+}
+
+TEST(RecordsTest, FingerprintsOfNoUnitAreMalformed) {
+  const Fingerprint any = SampleFingerprint(1);
+  for (const auto& [first, second] : {std::pair{5, 5}, std::pair{6, 5}, std::pair{1, 32}}) {
+    const std::vector<BlockFingerprint> list = {{static_cast<uint8_t>(first), any},
+                                                {static_cast<uint8_t>(second), any}};
+    EXPECT_FALSE(DecodeUnitFingerprints(9, EncodeUnitFingerprints(9, list)).ok());
+  }
+  EXPECT_FALSE(DecodeUnitFingerprints(9, EncodeUnitFingerprints(9, {})).ok());
 }
 
 TEST(RecordsTest, UnitsCountWhatIsAlive) {
@@ -165,7 +193,7 @@ TEST(RecordsTest, EveryFlippedBitAndEveryCutIsDetected) {
        [](const std::string& value) { return DecodeJournal(4, value).ok(); }},
       {EncodeUnit(9, SampleUnit()),
        [](const std::string& value) { return DecodeUnit(9, value).ok(); }},
-      {EncodeUnitFingerprints(9, {fingerprint}),
+      {EncodeUnitFingerprints(9, std::vector<BlockFingerprint>{{3, fingerprint}}),
        [](const std::string& value) { return DecodeUnitFingerprints(9, value).ok(); }},
       {EncodeFingerprintEntry(fingerprint, {12, 3}),
        [&](const std::string& value) {

@@ -56,7 +56,8 @@ TEST(TierCompactTest, DeadSegmentsComeBackWithoutMoving) {
 TEST(TierCompactTest, MovesKeepEverythingAndGiveSpaceBack) {
   for (const StoreOptions& options :
        {kRaw, StoreOptions{.compression = Compression::kZstd1},
-        StoreOptions{.compression = Compression::kLz4, .unit_bytes = 128 << 10, .dedup = true}}) {
+        StoreOptions{
+            .compression = Compression::kLz4, .unit_bytes = 128 << 10, .dedup = Dedup::kOn}}) {
     TierHarness harness({8 << 20, 8 << 20});
     ASSERT_TRUE(harness.Open().ok());
     Model model = Blocks(0, 2400, Content::kText, 1);
@@ -167,7 +168,7 @@ TEST(TierCompactTest, FullIsResourceExhaustedAndChangesNothing) {
   EXPECT_EQ(harness.Faults(), "");
   // Duplicates of what is there need no space and still go in.
   const Model zeroes = Blocks(5000, 4, Content::kZero, 0);
-  (void)harness.Store(zeroes, {.dedup = true});
+  (void)harness.Store(zeroes, {.dedup = Dedup::kOn});
   ASSERT_TRUE(harness.tier->Remove(0, next / 2).ok());
   EXPECT_TRUE(harness.Store(Blocks(0, next / 4, Content::kRandom, 1 << 20), kRaw).ok());
   EXPECT_EQ(harness.Faults(), "");

@@ -49,7 +49,7 @@ std::vector<Step> Scenario(uint64_t seed) {
   const auto options = [&]() -> StoreOptions {
     return {.compression = static_cast<Compression>(rng.Below(4)),
             .unit_bytes = static_cast<uint32_t>(4096u << rng.Below(4)),
-            .dedup = rng.Chance(0.5),
+            .dedup = static_cast<Dedup>(rng.Below(3)),
             .parallelism = static_cast<int>(1 + rng.Below(4)),
             .threads = static_cast<int>(1 + rng.Below(2))};
   };
@@ -61,6 +61,12 @@ std::vector<Step> Scenario(uint64_t seed) {
                                    rng.Below(100)};
     }
     steps.push_back(StoreStep(batch, options()));
+    if (i % 4 == 1) {  // a run that was stored before, so that sampling walks along it
+      StoreOptions sampled = options();
+      sampled.dedup = Dedup::kSampled;
+      steps.push_back(
+          StoreStep(Blocks(rng.Below(kBlocks - 50), 50, Content::kRandom, 1000), sampled));
+    }
     if (i % 5 == 2) {
       for (uint64_t block = 0; block < kBlocks; block += 10) {
         steps.push_back(RemoveStep(block, 1 + rng.Below(9)));
@@ -170,12 +176,12 @@ TEST(TierCrashTest, DeviceFaultFailsTheBatchWhole) {
         TierHarness harness({4 << 20});
         ASSERT_TRUE(harness.Open().ok());
         Model model = Blocks(0, 200, Content::kRandom, 1);
-        ASSERT_TRUE(harness.Store(model, {.dedup = true}).ok());
+        ASSERT_TRUE(harness.Store(model, {.dedup = Dedup::kOn}).ok());
         const CapacityUsage before = harness.tier->Usage();
         harness.disks[0]->FailNth(kind, ++nth, fault);
         const Model changes = Blocks(50, 200, Content::kText, 1);
 
-        const absl::Status status = harness.Store(changes, {.dedup = true, .parallelism = 3});
+        const absl::Status status = harness.Store(changes, {.dedup = Dedup::kOn, .parallelism = 3});
 
         failed = !status.ok();
         if (!failed) Apply(changes, model);
@@ -185,7 +191,7 @@ TEST(TierCrashTest, DeviceFaultFailsTheBatchWhole) {
           EXPECT_EQ(harness.tier->Usage().physical_bytes, before.physical_bytes);
           EXPECT_EQ(harness.tier->FreeBytes(), before.free_bytes);
           // The disk works again, unless its flush failed: then it is fenced until it is reopened.
-          const absl::Status again = harness.Store(changes, {.dedup = true});
+          const absl::Status again = harness.Store(changes, {.dedup = Dedup::kOn});
           EXPECT_EQ(again.ok(), kind == Io::Kind::kWrite) << again;
         }
         ASSERT_LT(nth, 100u);

@@ -106,7 +106,7 @@ TEST(TierDamageTest, EveryFlippedMetadataByteIsDetected) {
   ASSERT_TRUE(harness.Open().ok());
   Model model = Blocks(0, 12, Content::kRandom, 1);
   Apply(Blocks(12, 4, Content::kRandom, 1), model);
-  ASSERT_TRUE(harness.Store(model, {.unit_bytes = 16384, .dedup = true}).ok());
+  ASSERT_TRUE(harness.Store(model, {.unit_bytes = 16384, .dedup = Dedup::kOn}).ok());
   const Model direct = Blocks(200, 6, Content::kRandom, 500);
   ASSERT_TRUE(harness.Store(direct, {}).ok());
   Apply(direct, model);

@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& out, const Operation& operation) {
   static const char* const kNames[] = {"store", "remove", "read", "compact", "reopen", "crash"};
   out << kNames[operation.kind] << " " << operation.first << "+" << operation.count << " codec "
       << static_cast<int>(operation.options.compression) << " unit " << operation.options.unit_bytes
-      << (operation.options.dedup ? " dedup" : "") << " {";
+      << " dedup " << static_cast<int>(operation.options.dedup) << " {";
   for (const auto& [block, content] : operation.changes) {
     out << block << ":" << static_cast<int>(content.kind) << "/" << content.seed << " ";
   }
@@ -41,6 +41,7 @@ namespace rc {
 
 using ebb::storage::Compression;
 using ebb::storage::Content;
+using ebb::storage::Dedup;
 using ebb::storage::Model;
 using ebb::storage::Operation;
 using ebb::storage::StoreOptions;
@@ -79,7 +80,7 @@ struct Arbitrary<StoreOptions> {
                  gen::element(Compression::kOff, Compression::kLz4, Compression::kZstd1,
                               Compression::kZstd3)),
         gen::set(&StoreOptions::unit_bytes, gen::element<uint32_t>(4096, 16384, 32768, 131072)),
-        gen::set(&StoreOptions::dedup, gen::arbitrary<bool>()),
+        gen::set(&StoreOptions::dedup, gen::element(Dedup::kOff, Dedup::kOn, Dedup::kSampled)),
         gen::set(&StoreOptions::parallelism, gen::inRange(1, 9)),
         gen::set(&StoreOptions::threads, gen::inRange(1, 4)));
   }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr StoreOptions kRaw{};
-constexpr StoreOptions kDedup{.dedup = true};
+constexpr StoreOptions kDedup{.dedup = Dedup::kOn};
 
 TEST(TierTest, StoresAndReadsBackRawBlocks) {
   TierHarness harness;
@@ -66,7 +66,7 @@ TEST(TierTest, ReopenKeepsEverything) {
   TierHarness harness({16 << 20, 16 << 20});
   ASSERT_TRUE(harness.Open().ok());
   Model model = Blocks(0, 300, Content::kText, 1);
-  ASSERT_TRUE(harness.Store(model, {.compression = Compression::kZstd1, .dedup = true}).ok());
+  ASSERT_TRUE(harness.Store(model, {.compression = Compression::kZstd1, .dedup = Dedup::kOn}).ok());
   const CapacityUsage before = harness.tier->Usage();
 
   ASSERT_TRUE(harness.CrashAndOpen(1).ok());
@@ -360,7 +360,8 @@ TEST(TierTest, ReadersBesideAWriterSeeWholeVersions) {
     for (uint64_t block = 0; block < kBlocks; ++block) model[block] = content(block, version);
     return model;
   };
-  ASSERT_TRUE(harness.Store(batch(0), {.compression = Compression::kLz4, .dedup = true}).ok());
+  ASSERT_TRUE(
+      harness.Store(batch(0), {.compression = Compression::kLz4, .dedup = Dedup::kOn}).ok());
   std::atomic<uint64_t> stored = 0;
   std::atomic<bool> stop = false;
   std::atomic<uint64_t> reads = 0;
@@ -388,7 +389,7 @@ TEST(TierTest, ReadersBesideAWriterSeeWholeVersions) {
   }
   for (uint64_t version = 1; version <= 40 || reads < 200; ++version) {
     const absl::Status status =
-        harness.Store(batch(version), {.compression = Compression::kLz4, .dedup = true});
+        harness.Store(batch(version), {.compression = Compression::kLz4, .dedup = Dedup::kOn});
     ASSERT_TRUE(status.ok()) << status;
     stored = version;
     ASSERT_TRUE(harness.tier->CompactStep().ok());

@@ -248,7 +248,7 @@ TEST_F(NodeServerTest, EveryFaultOfASettingIsNamedAtOnce) {
                                "destage_watermark?"));
   EXPECT_THAT(faults, Contains(HasSubstr("destage_watermark must be between 5 % and 90 %")));
   EXPECT_THAT(faults, Contains("compression must be off, lz4, zstd1 or zstd3, not \"brotli\""));
-  EXPECT_THAT(faults, Contains("dedup must be off or on, not 1"));
+  EXPECT_THAT(faults, Contains("dedup must be off, on or sampled, not 1"));
   EXPECT_THAT(faults, Contains("readahead_blocks must be an integer, not 4.5"));
   EXPECT_THAT(faults, Contains("flush_group_us must be an integer, not \"soon\""));
   EXPECT_THAT(faults, Contains("read_cache_bytes must be an integer, not 18446744073709551615"));

@@ -210,7 +210,7 @@ void CrashWorkload::ChangeKnobs() {
   setting.Set(KnobId::kNvmeReadShare, static_cast<int64_t>(rng_.Below(19)) * 5);
   setting.Set(KnobId::kDestageBatchBytes, (1 + static_cast<int64_t>(rng_.Below(2))) * 256 * 1024);
   setting.Set(KnobId::kCompression, static_cast<int64_t>(rng_.Below(4)));
-  setting.Set(KnobId::kDedup, static_cast<int64_t>(rng_.Below(2)));
+  setting.Set(KnobId::kDedup, static_cast<int64_t>(rng_.Below(3)));
   setting.Set(KnobId::kCompressionUnitBytes, (1 + static_cast<int64_t>(rng_.Below(8))) * 4096);
   (void)node_.volume().Apply(setting);
 }

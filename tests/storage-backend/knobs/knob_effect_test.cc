@@ -215,6 +215,35 @@ TEST_F(KnobEffectTest, DedupStoresEqualBlocksOnce) {
   EXPECT_GE(Destaged([&] { equal_blocks(100); }).deduplicated_blocks, 62U);
 }
 
+TEST_F(KnobEffectTest, SampledDedupFindsRunsButFewSingleBlocks) {
+  Open();
+  uint64_t first = 0;
+  // How much of a copy of 128 blocks is found; `apart`: new blocks between any two of it.
+  const auto found = [&](Dedup dedup, uint64_t apart) {
+    Set(KnobId::kDedup, static_cast<int64_t>(dedup));
+    (void)Destaged([&] { WriteRandom(first, 128); });
+    const VolumeMetrics done = Destaged([&] {
+      AlignedBuffer data(kBlockBytes);
+      for (uint64_t i = 0; i < 128; ++i) {
+        EXPECT_TRUE(volume_->Read((first + i) * kBlockBytes, data.span()).ok());
+        const uint64_t to = first + 128 + i * (1 + apart);
+        Write(to, data.span());
+        WriteRandom(to + 1, apart);
+      }
+    });
+    first += 128 * (2 + apart);
+    return done.deduplicated_blocks;
+  };
+
+  EXPECT_EQ(found(Dedup::kOff, 0), 0U);
+  EXPECT_EQ(found(Dedup::kOn, 0), 128U);
+  EXPECT_EQ(found(Dedup::kOn, 3), 128U);
+  EXPECT_GT(found(Dedup::kSampled, 0), 110U);
+  const uint64_t single = found(Dedup::kSampled, 3);
+  EXPECT_GT(single, 0U);
+  EXPECT_LT(single, 50U);
+}
+
 TEST_F(KnobEffectTest, BatchBytesBoundABatch) {
   // A batch is at most a 64th of the write space: that is to be no bound here.
   MemDevice large_cache(100 * kMiB);
