@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "env/trace/byte_stream.h"
@@ -14,9 +15,9 @@ namespace ebb::env {
 // InvalidArgument names the formats that there are.
 absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name);
 
-// Any format but Ebb's own, whose files are opened by path.
-absl::StatusOr<std::unique_ptr<TraceSource>> OpenStream(std::unique_ptr<ByteStream> stream,
-                                                        const TraceFormat& format,
-                                                        const TraceOptions& options);
+// Any format but Ebb's own, whose files are opened by path. Several streams only for blktrace.
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenStreams(
+    std::vector<std::unique_ptr<ByteStream>> streams, const TraceFormat& format,
+    const TraceOptions& options);
 
 }  // namespace ebb::env

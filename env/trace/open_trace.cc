@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -6,6 +7,7 @@
 #include "base/status.h"
 #include "base/trace/trace_chunk.h"
 #include "base/trace/trace_reader.h"
+#include "env/trace/formats/blktrace.h"
 #include "env/trace/formats/format_table.h"
 #include "env/trace/open_stream.h"
 #include "fmt/format.h"
@@ -23,11 +25,22 @@ bool IsOwn(std::string_view head) { return trace::IsTraceMark(std::as_bytes(std:
 constexpr TraceFormat kOwnFormat = {
     .name = "ebbt", .help = "Ebb's own (docs/formats.md)", .has_content = true, .certain = IsOwn};
 
+constexpr std::array kBlktraceFormats = {
+    TraceFormat{.name = "blktrace",
+                .help = "binary blktrace, all CPUs' files, Q events: what was asked for",
+                .certain = IsBlktrace,
+                .blktrace_event = kBlktraceQueue},
+    TraceFormat{.name = "blktrace-d",
+                .help = "binary blktrace, D events: what went to the device, merged",
+                .blktrace_event = kBlktraceIssue},
+};
+
 const std::vector<const TraceFormat*>& AllFormats() {
   static const auto* const kAll = [] {
     auto* all = new std::vector<const TraceFormat*>{&kOwnFormat};
     for (const auto formats :
-         {VscsiFormats(), ServerFormats(), SimulatorFormats(), BlkparseFormats(), IologFormats(),
+         {VscsiFormats(), ServerFormats(), SimulatorFormats(),
+          std::span<const TraceFormat>(kBlktraceFormats), BlkparseFormats(), IologFormats(),
           FiuFormats(), CloudFormats(), CacheFormats(), HfplayerFormats()}) {
       for (const TraceFormat& format : formats) all->push_back(&format);
     }
@@ -113,15 +126,19 @@ absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name) {
       near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(names, ", ")));
 }
 
-absl::StatusOr<std::unique_ptr<TraceSource>> OpenStream(std::unique_ptr<ByteStream> stream,
-                                                        const TraceFormat& format,
-                                                        const TraceOptions& options) {
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenStreams(
+    std::vector<std::unique_ptr<ByteStream>> streams, const TraceFormat& format,
+    const TraceOptions& options) {
   TraceTraits traits{.format = std::string(format.name),
                      .has_times = format.has_times,
                      .has_ops = format.has_ops,
                      .has_content = format.has_content,
                      .has_latency = format.has_latency};
-  return MakeEntrySource(std::move(stream), format.make_parser(options), std::move(traits),
+  if (format.blktrace_event != 0) {
+    return MakeBlktraceSource(std::move(streams), format.blktrace_event, std::move(traits),
+                              options);
+  }
+  return MakeEntrySource(std::move(streams.front()), format.make_parser(options), std::move(traits),
                          options);
 }
 
@@ -132,7 +149,8 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(const std::string& path,
   if (!format_name.empty()) {
     EBB_ASSIGN_OR_RETURN(format, FindFormat(format_name));
   }
-  EBB_ASSIGN_OR_RETURN(auto stream, ByteStream::Open(path));
+  EBB_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindBlktraceFiles(path));
+  EBB_ASSIGN_OR_RETURN(auto stream, ByteStream::Open(files.front()));
   if (format == nullptr) {
     EBB_ASSIGN_OR_RETURN(format, Detect(*stream));
   }
@@ -140,7 +158,15 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(const std::string& path,
     EBB_ASSIGN_OR_RETURN(auto reader, trace::TraceReader::Open(path));
     return std::make_unique<OwnSource>(std::move(reader));
   }
-  return OpenStream(std::move(stream), *format, options);
+  std::vector<std::unique_ptr<ByteStream>> streams;
+  streams.push_back(std::move(stream));
+  if (format->blktrace_event != 0) {
+    for (size_t i = 1; i < files.size(); ++i) {
+      EBB_ASSIGN_OR_RETURN(stream, ByteStream::Open(files[i]));
+      streams.push_back(std::move(stream));
+    }
+  }
+  return OpenStreams(std::move(streams), *format, options);
 }
 
 std::vector<TraceFormatInfo> TraceFormats() {

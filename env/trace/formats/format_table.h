@@ -1,6 +1,7 @@
 // The table of formats: one row each, one file for each family in this folder.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -21,7 +22,8 @@ struct TraceFormat {
   bool has_latency = false;
   // True when a file with this beginning can be nothing else; null when it never is certain.
   bool (*certain)(std::string_view head) = nullptr;
-  MakeParser make_parser = nullptr;  // null: opened by its own source (open_trace.cc)
+  MakeParser make_parser = nullptr;
+  uint16_t blktrace_event = 0;  // binary blktrace instead of a parser: see blktrace.h
 };
 
 // Each family's formats.

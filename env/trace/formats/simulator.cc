@@ -30,8 +30,10 @@ Entry ParseFiveColumns(std::string_view line, uint64_t time_unit_ns, Columns* co
   const size_t count = SplitBlanks(line, fields);
   if (count == 0) return Entry::Message();
   if (count != fields.size()) return Entry::Broken("it has not five columns");
-  if (!ParseTime(fields[0], time_unit_ns, &record->time_ns)) {
-    return Entry::Broken("the time is no number");
+  // A fraction of a nanosecond says that these are other units.
+  const bool whole = time_unit_ns > 1 || fields[0].find('.') == std::string_view::npos;
+  if (!whole || !ParseTime(fields[0], time_unit_ns, &record->time_ns)) {
+    return Entry::Broken("the time is no number of the format's units");
   }
   if (!ParseColumns(fields, columns)) return Entry::Broken("a column is no number");
   if (!SetPlace(columns->sector, columns->sectors, kSectorBytes, record)) {

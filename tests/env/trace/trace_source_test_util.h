@@ -32,16 +32,25 @@ inline ReadResult ReadAll(TraceSource& source) {
   return result;
 }
 
-// `bytes`, stored as they are or compressed, read as `format`.
-inline ReadResult ReadAs(std::string_view format, std::string bytes,
-                         const TraceOptions& options = {}) {
+// The files `bytes`, stored as they are or compressed, read as `format`.
+inline ReadResult ReadFilesAs(std::string_view format, std::vector<std::string> files,
+                              const TraceOptions& options = {}) {
   const auto found = FindFormat(format);
   if (!found.ok()) return {found.status(), {}, {}, {}};
-  auto stream = ByteStream::FromMemory(std::move(bytes), "sample");
-  if (!stream.ok()) return {stream.status(), {}, {}, {}};
-  auto source = OpenStream(*std::move(stream), **found, options);
+  std::vector<std::unique_ptr<ByteStream>> streams;
+  for (std::string& bytes : files) {
+    auto stream = ByteStream::FromMemory(std::move(bytes), "sample");
+    if (!stream.ok()) return {stream.status(), {}, {}, {}};
+    streams.push_back(*std::move(stream));
+  }
+  auto source = OpenStreams(std::move(streams), **found, options);
   if (!source.ok()) return {source.status(), {}, {}, {}};
   return ReadAll(**source);
+}
+
+inline ReadResult ReadAs(std::string_view format, std::string bytes,
+                         const TraceOptions& options = {}) {
+  return ReadFilesAs(format, {std::move(bytes)}, options);
 }
 
 }  // namespace ebb::env
