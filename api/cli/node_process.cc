@@ -36,7 +36,7 @@ namespace {
 using storage::ScopedFd;
 
 constexpr const char* kPluginFile = "nbdkit-ebb-plugin.so";
-constexpr const char* kGuardFile = "ebb-nbd-guard.so";
+constexpr const char* kShimFile = "ebb-nbdkit-shim.so";
 constexpr uint64_t kRestartPauseNs = 200 * kNsPerMs;
 constexpr uint64_t kPollNs = 30 * kNsPerMs;
 constexpr std::string_view kProgressMark = "ebb: ";
@@ -149,7 +149,7 @@ absl::StatusOr<NodeCommand> MakeNodeCommand(const storage::NodeConfig& config,
   EBB_ASSIGN_OR_RETURN(command.nbdkit, FindInPath("nbdkit"));
   EBB_ASSIGN_OR_RETURN(const std::string plugin, FindPlugin());
   // Beside the plugin, wherever that is.
-  command.preload = std::filesystem::path(plugin).replace_filename(kGuardFile).string();
+  command.preload = std::filesystem::path(plugin).replace_filename(kShimFile).string();
   if (access(command.preload.c_str(), R_OK) != 0) command.preload.clear();
   command.nbd_socket = config.nbd.socket;
   // The plugin tells no extents, so structured replies would only cost a system call a read

@@ -17,7 +17,7 @@ namespace ebb::cli {
 struct NodeCommand {
   std::string nbdkit;  // the program's path
   std::vector<std::string> arguments;
-  std::string preload;     // storage-backend/nbd/dead_client_guard.cc as built
+  std::string preload;     // storage-backend/nbd/nbdkit_shim.cc as built
   std::string nbd_socket;  // empty: TCP
 };
 

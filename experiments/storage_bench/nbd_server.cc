@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<NbdServer>> NbdServer::StartNode(const std::strin
   auto server = std::unique_ptr<NbdServer>(new NbdServer("ebb", config.nbd.socket));
   server->control_socket_ = config.control_socket;
   EBB_ASSIGN_OR_RETURN(const cli::NodeCommand node, cli::MakeNodeCommand(config, path, ""));
-  std::vector<std::string> command = {node.nbdkit};
+  std::vector<std::string> command = {"env", "LD_PRELOAD=" + node.preload, node.nbdkit};
   command.insert(command.end(), node.arguments.begin(), node.arguments.end());
   std::filesystem::remove(server->socket_);
   EBB_ASSIGN_OR_RETURN(server->process_, ChildProcess::Start(command, folder + "/node.log"));
