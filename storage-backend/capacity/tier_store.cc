@@ -94,11 +94,6 @@ absl::Status Tier::MakeRoom(uint64_t blocks) {
 absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOptions& options,
                                StoreReport& report, const std::function<bool()>& keep_going) {
   MapTransaction transaction(*metadata_, map_, cache_, segments_, totals_);
-  std::vector<uint64_t> numbers;
-  numbers.reserve(blocks.size());
-  for (const StoreBlock& block : blocks) numbers.push_back(block.block);
-  EBB_ASSIGN_OR_RETURN(const std::vector<MapEntry> old, transaction.LoadBlocks(numbers));
-
   const uint64_t batch_bytes = blocks.size() * kCapacityBlockBytes;
   UnitPacker packer(
       layout_, segments_, writer_, transaction,
@@ -117,13 +112,19 @@ absl::Status Tier::StoreLocked(std::span<const StoreBlock> blocks, const StoreOp
                    .same_as = {}};
   if (options.dedup != Dedup::kOff) EBB_RETURN_IF_ERROR(FindDuplicates(batch));
   EBB_RETURN_IF_ERROR(PackUniques(batch));
-  EBB_RETURN_IF_ERROR(packer.Finish());
+  EBB_RETURN_IF_ERROR(packer.SubmitRest());
   report.written_bytes = packer.written_bytes();
 
+  // While the devices write: what this makes of the map.
+  std::vector<uint64_t> numbers;
+  numbers.reserve(blocks.size());
+  for (const StoreBlock& block : blocks) numbers.push_back(block.block);
+  EBB_ASSIGN_OR_RETURN(const std::vector<MapEntry> old, transaction.LoadBlocks(numbers));
   for (size_t i = 0; i < blocks.size(); ++i) {
     const size_t same = batch.same_as.empty() ? i : batch.same_as[i];
     EBB_RETURN_IF_ERROR(transaction.Point(blocks[i].block, old[i], batch.entries[same]));
   }
+  EBB_RETURN_IF_ERROR(packer.Finish());
   return CommitChanges(transaction);
 }
 

@@ -95,8 +95,12 @@ absl::StatusOr<std::span<std::byte>> UnitPacker::AddBlock(uint64_t block, uint32
   return builder_->AddBlock(block, crc32c);
 }
 
+absl::Status UnitPacker::SubmitRest() {
+  return builder_.has_value() ? CloseExtent() : absl::OkStatus();
+}
+
 absl::Status UnitPacker::Finish() {
-  if (builder_.has_value()) EBB_RETURN_IF_ERROR(CloseExtent());
+  EBB_RETURN_IF_ERROR(SubmitRest());
   return writer_.Finish();
 }
 

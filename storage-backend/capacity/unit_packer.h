@@ -40,9 +40,11 @@ class UnitPacker {
   // block_count are read), to be filled before the next call.
   absl::StatusOr<std::span<std::byte>> Add(const ExtentUnit& unit);
   // The same for a block on its own. `entry` is set to its place when its extent is full or at
-  // Finish, and must stay where it is until then.
+  // SubmitRest, and must stay where it is until then.
   absl::StatusOr<std::span<std::byte>> AddBlock(uint64_t block, uint32_t crc32c, MapEntry* entry);
-  // Writes the last extent, waits for all and flushes the devices.
+  // Starts the last extent on its way. Nothing may be added after it.
+  absl::Status SubmitRest();
+  // Does that too, waits for all extents and flushes the devices.
   absl::Status Finish();
 
   uint64_t written_bytes() const { return written_bytes_; }

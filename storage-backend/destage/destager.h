@@ -55,6 +55,8 @@ class Destager {
 
   Destager(CacheLog& log, CapacityTier& tier, Device& cache, Clock& clock);
 
+  // Makes ready for batches of so many bytes, so that the first one does not wait for memory.
+  void Reserve(size_t batch_bytes) { reader_.Reserve(batch_bytes); }
   // False when there was nothing to do.
   absl::StatusOr<bool> RunBatch(const Batch& batch);
 

@@ -22,6 +22,12 @@ DirtyReader::DirtyReader(Device& cache) : cache_(cache), queue_(cache.MakeQueue(
 
 DirtyReader::~DirtyReader() { queue_->Reap(queue_->in_flight()); }
 
+void DirtyReader::Reserve(size_t bytes) {
+  for (Part& part : ahead_) {
+    if (part.buffer.size() < bytes) part.buffer = AlignedBuffer(bytes);
+  }
+}
+
 void DirtyReader::Prepare(Part& part, std::vector<LogMap::DirtyBlock> blocks) {
   part.blocks = std::move(blocks);
   part.runs.clear();

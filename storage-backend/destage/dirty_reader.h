@@ -31,6 +31,8 @@ class DirtyReader {
   explicit DirtyReader(Device& cache);
   ~DirtyReader();  // waits for what is in flight
 
+  // Allocates and touches what reads of so many bytes need, ahead of the first.
+  void Reserve(size_t bytes);
   // Reads `wanted`, in ascending order of cache blocks. The data stays until the next Read.
   Result Read(const std::vector<LogMap::DirtyBlock>& wanted);
   // The next Read will probably want `blocks` (in the same order): to be read ahead by Advance.

@@ -36,15 +36,19 @@ StoreOptions VolumeImpl::CurrentStoreOptions() const {
           .threads = static_cast<int>(setting[KnobId::kDestageParallelism])};
 }
 
+uint64_t VolumeImpl::BatchBytes() const {
+  return DestagePacing::BatchBytes(
+      static_cast<uint64_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
+      log_->write_space_bytes());
+}
+
 absl::StatusOr<bool> VolumeImpl::DestageStep(double keep_fill, bool quiet) {
-  uint64_t bytes =
-      DestagePacing::BatchBytes(static_cast<uint64_t>(CurrentSetting()[KnobId::kDestageBatchBytes]),
-                                log_->write_space_bytes());
+  uint64_t bytes = BatchBytes();
   StoreOptions store = CurrentStoreOptions();
   // Nobody waits behind a larger batch, and its flush and commit are paid for once.
   if (quiet) {
     store.parallelism = std::max(store.parallelism, kQuietParallelism);
-    bytes *= kQuietBatchFactor;
+    bytes = QuietBatchBytes(bytes);
   }
   return destager_->RunBatch({.bytes_max = static_cast<size_t>(bytes),
                               .keep_fill = keep_fill,

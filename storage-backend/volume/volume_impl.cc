@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
+#include "storage-backend/policy/background_pace.h"
 #include "storage-backend/volume/volume_queue.h"
 
 namespace ebb::storage {
@@ -65,6 +66,7 @@ absl::Status VolumeImpl::Start(const std::function<void(double)>& progress) {
       [this](std::string text) { Notice(VolumeNotice::Kind::kDamage, std::move(text)); });
   EBB_RETURN_IF_ERROR(Apply(config_.setting));
   if (config_.background_threads) {
+    destager_->Reserve(QuietBatchBytes(BatchBytes()));
     background_ = std::thread([this] { BackgroundLoop(); });
     scrubber_->Start();
   }

@@ -171,6 +171,7 @@ class VolumeImpl final : public Volume {
 
   // --- background ---
   void BackgroundLoop();
+  uint64_t BatchBytes() const;  // of destage while clients are busy
   void Kick();
   StoreOptions CurrentStoreOptions() const;
   // `quiet`: no client waits.
