@@ -20,10 +20,16 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kFileMark = "EBBTRACE";
 constexpr uint32_t kChunkMark = 0x43544245;  // "EBTC"
 constexpr uint32_t kEndMark = 0x45544245;    // "EBTE"
-constexpr uint32_t kFormatVersion = 1;
+// Version 1 has no kOtherContentBit and no columns of devices and latencies; else they are the
+// same.
+constexpr uint32_t kFormatVersion = 2;
 constexpr int kZstdLevel = 6;
 constexpr size_t kCrcOffset = 20;
 constexpr uint8_t kFuaBit = 0x80;
+// The record's content is told where its kind usually has none, or not told where it usually is.
+constexpr uint8_t kOtherContentBit = 0x20;
+constexpr size_t kColumnsAlways = 6;
+constexpr size_t kColumnsAll = 8;
 
 template <typename T>
 void PutFixed(std::string& out, T value) {
@@ -107,50 +113,81 @@ bool IsOp(uint8_t op) {
   return op != 0 && std::string_view("RWFTZ").find(static_cast<char>(op)) != std::string_view::npos;
 }
 
+// One byte: what was asked for, and whether its content follows.
+uint8_t EncodeOp(const TraceRecord& record) {
+  const bool usual = (record.op == TraceOp::kWrite) == record.HasContent();
+  return static_cast<uint8_t>(static_cast<uint8_t>(record.op) | (record.fua ? kFuaBit : 0) |
+                              (usual ? 0 : kOtherContentBit));
+}
+
 std::string EncodeColumns(std::span<const TraceRecord> records) {
-  std::array<std::string, 6> columns;  // times, ops, offsets, sizes, compressibility, fingerprints
+  // Times, ops, offsets, sizes, compressibility, fingerprints; devices and latencies where a record
+  // has any.
+  std::array<std::string, kColumnsAll> columns;
+  bool all_columns = false;
+  uint64_t last_device = 0;
   uint64_t last_ns = 0;
   uint64_t last_end = 0;
   for (const TraceRecord& record : records) {
     PutVarint(columns[0], record.time_ns - last_ns);
-    columns[1] += static_cast<char>(static_cast<uint8_t>(record.op) | (record.fua ? kFuaBit : 0));
+    columns[1] += static_cast<char>(EncodeOp(record));
     PutVarint(columns[2], ZigZag(static_cast<int64_t>(record.offset - last_end)));
     PutVarint(columns[3], record.bytes);
-    if (record.op == TraceOp::kWrite) {
+    if (record.HasContent()) {
       PutVarint(columns[4], record.compressed_per_mille);
       for (const uint64_t fingerprint : record.fingerprints) PutFixed(columns[5], fingerprint);
     }
+    PutVarint(columns[6], ZigZag(static_cast<int64_t>(record.device - last_device)));
+    PutVarint(columns[7], record.latency_ns);
+    all_columns = all_columns || record.device != 0 || record.latency_ns != 0;
+    last_device = record.device;
     last_ns = record.time_ns;
     last_end = record.offset + record.bytes;
   }
   std::string raw;
-  for (const std::string& column : columns) {
+  const size_t column_count = all_columns ? kColumnsAll : kColumnsAlways;
+  for (const std::string& column : std::span(columns).first(column_count)) {
     PutVarint(raw, column.size());
     raw += column;
   }
   return raw;
 }
 
+absl::Status DecodeOp(uint8_t op, TraceRecord* record, bool* content) {
+  const auto kind = static_cast<uint8_t>(op & ~(kFuaBit | kOtherContentBit));
+  if (!IsOp(kind)) return absl::DataLossError("it holds an unknown request kind");
+  record->op = static_cast<TraceOp>(kind);
+  record->fua = (op & kFuaBit) != 0;
+  *content = (record->op == TraceOp::kWrite) != ((op & kOtherContentBit) != 0);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<TraceRecord>> DecodeColumns(std::span<const std::byte> raw,
                                                        size_t record_count) {
   Cursor all(raw);
-  std::array<Cursor, 6> columns = {all.Column(), all.Column(), all.Column(),
-                                   all.Column(), all.Column(), all.Column()};
+  std::vector<Cursor> columns;
+  while (columns.size() < kColumnsAlways) columns.push_back(all.Column());
+  const bool all_columns = all.ok() && !all.done();
+  while (all_columns && columns.size() < kColumnsAll) columns.push_back(all.Column());
   std::vector<TraceRecord> records(record_count);
   uint64_t last_ns = 0;
   uint64_t last_end = 0;
+  uint64_t last_device = 0;
   size_t fingerprints_left = raw.size() / sizeof(uint64_t);
   for (TraceRecord& record : records) {
     last_ns += columns[0].Varint();
     record.time_ns = last_ns;
-    const uint8_t op = columns[1].Byte();
-    if (!IsOp(op & ~kFuaBit)) return absl::DataLossError("it holds an unknown request kind");
-    record.op = static_cast<TraceOp>(op & ~kFuaBit);
-    record.fua = (op & kFuaBit) != 0;
+    bool content = false;
+    EBB_RETURN_IF_ERROR(DecodeOp(columns[1].Byte(), &record, &content));
     record.offset = last_end + static_cast<uint64_t>(UnZigZag(columns[2].Varint()));
     record.bytes = columns[3].Varint();
     last_end = record.offset + record.bytes;
-    if (record.op != TraceOp::kWrite) continue;
+    if (all_columns) {
+      last_device += static_cast<uint64_t>(UnZigZag(columns[6].Varint()));
+      record.device = last_device;
+      record.latency_ns = columns[7].Varint();
+    }
+    if (!content) continue;
     record.compressed_per_mille = static_cast<uint16_t>(columns[4].Varint());
     const uint64_t blocks = BlocksTouched(record.offset, record.bytes);
     if (blocks > fingerprints_left) return absl::DataLossError("it lacks fingerprints");
@@ -189,9 +226,9 @@ absl::StatusOr<size_t> HeaderBytes(std::span<const std::byte> fixed) {
     return absl::InvalidArgumentError("it is not an Ebb trace (.ebbt) file");
   }
   const auto version = GetFixed<uint32_t>(fixed, 8);
-  if (version != kFormatVersion) {
-    return absl::InvalidArgumentError(
-        fmt::format("its format version is {}, this program knows {}", version, kFormatVersion));
+  if (version == 0 || version > kFormatVersion) {
+    return absl::InvalidArgumentError(fmt::format(
+        "its format version is {}, this program knows up to {}", version, kFormatVersion));
   }
   const auto total = GetFixed<uint32_t>(fixed, 12);
   const auto note = GetFixed<uint32_t>(fixed, 32);

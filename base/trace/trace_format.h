@@ -30,14 +30,18 @@ struct TraceRecord {
   bool fua = false;
   uint64_t offset = 0;  // bytes, any alignment
   uint64_t bytes = 0;
-  // Writes only: LZ4's output over the whole request, per mille of `bytes`, at most 1000; and a
-  // fingerprint for each 4 KiB block that the request touches, in order. A block covered only in
-  // part has the fingerprint of that part.
+  // Where the content is known (of writes when recorded by Ebb, of reads in FIU's traces): LZ4's
+  // output over the whole request, per mille of `bytes`, at most 1000; and a fingerprint for each
+  // 4 KiB block that the request touches, in order. A block covered only in part has the
+  // fingerprint of that part. Else 0 and none.
   uint16_t compressed_per_mille = 0;
   std::vector<uint64_t> fingerprints = {};
   // Which volume of several in one trace: places of different devices are different places.
   uint64_t device = 0;
   uint64_t latency_ns = 0;  // as recorded, from issue to completion; 0: not known
+
+  // Whether the content is known. That of an empty write is.
+  bool HasContent() const { return !fingerprints.empty() || (op == TraceOp::kWrite && bytes == 0); }
 
   friend bool operator==(const TraceRecord&, const TraceRecord&) = default;
 };

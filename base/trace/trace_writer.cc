@@ -18,16 +18,16 @@ absl::Status CheckRecord(const TraceRecord& record, uint64_t last_ns) {
   if (record.offset + record.bytes < record.offset) {
     return absl::InvalidArgumentError("it reaches beyond 2^64 bytes");
   }
-  const bool write = record.op == TraceOp::kWrite;
-  if ((write || record.op == TraceOp::kRead) && record.bytes > kTraceDataBytesMax) {
+  const bool data = record.op == TraceOp::kWrite || record.op == TraceOp::kRead;
+  if (data && record.bytes > kTraceDataBytesMax) {
     return absl::InvalidArgumentError("it moves more than 64 MiB");
   }
-  const uint64_t blocks = write ? BlocksTouched(record.offset, record.bytes) : 0;
-  if (record.fingerprints.size() != blocks) {
+  const uint64_t blocks = data ? BlocksTouched(record.offset, record.bytes) : 0;
+  if (!record.fingerprints.empty() && record.fingerprints.size() != blocks) {
     return absl::InvalidArgumentError(
         fmt::format("it has {} fingerprints for {} blocks", record.fingerprints.size(), blocks));
   }
-  if (record.compressed_per_mille > (write ? 1000 : 0)) {
+  if (record.compressed_per_mille > (record.HasContent() ? 1000 : 0)) {
     return absl::InvalidArgumentError("its compressibility is out of range");
   }
   return absl::OkStatus();

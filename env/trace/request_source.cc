@@ -25,12 +25,12 @@ absl::StatusOr<std::unique_ptr<RequestSource>> RequestSource::Open(const std::st
 
 absl::Status RequestSource::CheckSize() {
   EBB_ASSIGN_OR_RETURN(auto reader, TraceReader::Open(path_));
-  uint64_t needed = 0;
   for (;;) {
     EBB_ASSIGN_OR_RETURN(const bool more, reader->Next(&record_));
     if (!more) break;
-    needed = std::max(needed, record_.offset + record_.bytes);
+    EBB_RETURN_IF_ERROR(layout_.Learn(record_));
   }
+  EBB_ASSIGN_OR_RETURN(const uint64_t needed, layout_.Settle());
   if (needed <= target_.size_bytes()) return absl::OkStatus();
   fold_bytes_ = target_.size_bytes() / kTraceBlockBytes * kTraceBlockBytes;
   if (options_.fold_offsets && fold_bytes_ > 0) return absl::OkStatus();
@@ -47,6 +47,14 @@ absl::Status RequestSource::BeginPass() {
   return absl::OkStatus();
 }
 
+void RequestSource::MakeUnknownContent() {
+  constexpr uint64_t kDoesNotShrink = 15;
+  record_.fingerprints.resize(trace::BlocksTouched(record_.offset, record_.bytes));
+  for (uint64_t& fingerprint : record_.fingerprints) {
+    fingerprint = ++unknown_blocks_ << 4 | kDoesNotShrink;
+  }
+}
+
 void RequestSource::FoldRecord() {
   if (record_.offset + record_.bytes <= fold_bytes_) return;
   ++counts_.folded;
@@ -59,7 +67,7 @@ void RequestSource::FoldRecord() {
     record_.offset -= blocks_down * kTraceBlockBytes;
     record_.bytes = std::min(record_.bytes, fold_bytes_ - record_.offset);
   }
-  if (record_.op == TraceOp::kWrite) {
+  if (record_.HasContent()) {
     record_.fingerprints.resize(trace::BlocksTouched(record_.offset, record_.bytes));
   }
 }
@@ -79,8 +87,10 @@ absl::StatusOr<bool> RequestSource::NextRecord() {
       continue;
     }
     ++pass_requests_;
+    record_.offset = layout_.Place(record_);
     if (fold_bytes_ > 0) FoldRecord();
     if (record_.op == TraceOp::kWrite) {
+      if (!record_.HasContent()) MakeUnknownContent();
       write_data_.resize(record_.bytes);
       trace::MakeContent(record_.offset, record_.fingerprints, write_data_);
     }

@@ -1,7 +1,9 @@
 // RequestSource turns a trace file into requests that fit a target: streamed, with their data.
 //
 // It skips what the target cannot do, cuts what is too long for one request, folds offsets into a
-// smaller target when told to and starts over when told to repeat. Not thread-safe.
+// smaller target when told to and starts over when told to repeat. Several devices of a trace lie
+// one after the other on the target. Where the trace does not know a write's content, it is unique
+// and does not shrink. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include "base/trace/trace_format.h"
 #include "base/trace/trace_reader.h"
 #include "env/trace/block_target.h"
+#include "env/trace/device_layout.h"
 
 namespace ebb::env {
 
@@ -51,11 +54,14 @@ class RequestSource {
   // Loads the next record that makes a request.
   absl::StatusOr<bool> NextRecord();
   void FoldRecord();
+  void MakeUnknownContent();
 
   const std::string path_;
   const BlockTarget& target_;
   const Options options_;
-  uint64_t fold_bytes_ = 0;  // whole blocks; 0: offsets stay
+  DeviceLayout layout_;
+  uint64_t fold_bytes_ = 0;      // whole blocks; 0: offsets stay
+  uint64_t unknown_blocks_ = 0;  // blocks made so far for writes of unknown content
   std::unique_ptr<trace::TraceReader> reader_;
   uint64_t pass_begin_ns_ = 0;
   uint64_t pass_requests_ = 0;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/crc32c.h"
+#include "base/rng.h"
 #include "base/trace/trace_chunk.h"
 #include "base/trace/trace_reader.h"
 #include "base/trace/trace_summary.h"
@@ -31,6 +32,52 @@ TEST(TraceFileTest, ReadsBackWhatWasWritten) {
   const ReadBack back = ReadTrace(folder.File("a"));
   EXPECT_TRUE(back.status.ok()) << back.status;
   EXPECT_EQ(back.records, records);
+}
+
+TEST(TraceFileTest, KeepsDevicesLatenciesAndWhatIsKnownOfTheContent) {
+  const ScratchFolder folder;
+  std::vector<TraceRecord> records = SampleRecords(20'000, 2);
+  Rng rng(3);
+  for (size_t i = 0; i < records.size(); ++i) {
+    TraceRecord& record = records[i];
+    // The first chunk has none of it: such chunks leave the columns out.
+    if (i < kChunkRecords) continue;
+    record.device = rng.Chance(0.1) ? rng.Next() : rng.Below(3);
+    record.latency_ns = rng.Below(1'000'000);
+    if (record.op == TraceOp::kWrite && rng.Chance(0.5)) {
+      record.fingerprints.clear();
+      record.compressed_per_mille = 0;
+    }
+    if (record.op == TraceOp::kRead && rng.Chance(0.5)) {
+      record.fingerprints.assign(BlocksTouched(record.offset, record.bytes), i);
+      record.compressed_per_mille = 7;
+    }
+  }
+
+  WriteTrace(folder.File("a"), kHeader, records);
+
+  const ReadBack back = ReadTrace(folder.File("a"));
+  EXPECT_TRUE(back.status.ok()) << back.status;
+  EXPECT_EQ(back.records, records);
+}
+
+TEST(TraceFileTest, ReadsFilesOfVersion1AndRefusesNewerOnes) {
+  const ScratchFolder folder;
+  const std::vector<TraceRecord> records = SampleRecords(100, 1);
+  WriteTrace(folder.File("a"), kHeader, records);
+  std::string bytes = ReadFile(folder.File("a"));
+  for (const char version : {'\1', '\3'}) {
+    bytes[8] = version;  // all else of a file without devices and latencies is the same
+    const size_t crc_at = kHeaderFixedBytes + kHeader.note.size();
+    const uint32_t crc = Crc32c(std::as_bytes(std::span(bytes).first(crc_at)));
+    std::memcpy(&bytes[crc_at], &crc, sizeof crc);
+    WriteFile(folder.File("b"), bytes);
+
+    const ReadBack back = ReadTrace(folder.File("b"));
+
+    EXPECT_EQ(back.status.ok(), version == '\1') << back.status;
+    EXPECT_EQ(back.records.size(), version == '\1' ? records.size() : 0);
+  }
 }
 
 TEST(TraceFileTest, AnEmptyTraceIsWhole) {
@@ -152,7 +199,15 @@ TEST(TraceFileTest, WriterRefusesImpossibleRecords) {
   ASSERT_TRUE((*writer)->Append({.time_ns = 100, .op = TraceOp::kFlush}).ok());
 
   EXPECT_FALSE((*writer)->Append({.time_ns = 99, .op = TraceOp::kFlush}).ok());
-  EXPECT_FALSE((*writer)->Append({.time_ns = 100, .op = TraceOp::kWrite, .bytes = 4096}).ok());
+  EXPECT_FALSE(
+      (*writer)
+          ->Append({.time_ns = 100, .op = TraceOp::kWrite, .bytes = 4096, .fingerprints = {1, 2}})
+          .ok());
+  EXPECT_FALSE(
+      (*writer)
+          ->Append(
+              {.time_ns = 100, .op = TraceOp::kWrite, .bytes = 4096, .compressed_per_mille = 500})
+          .ok());
   EXPECT_FALSE((*writer)->Append({.time_ns = 100, .offset = ~uint64_t{0}, .bytes = 4096}).ok());
   EXPECT_FALSE((*writer)->Append({.time_ns = 100, .bytes = 65 << 20}).ok());
   EXPECT_EQ((*writer)->record_count(), 1U);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/trace/trace_content.h"
@@ -127,6 +128,38 @@ TEST_F(ReplayerTest, WritesCarryTheContentOfTheirFingerprints) {
   trace::MakeContent(4096, write.fingerprints, expected);
   ASSERT_EQ(target_.sent.size(), 1U);
   EXPECT_EQ(target_.sent[0].data, expected);
+}
+
+TEST_F(ReplayerTest, WritesOfUnknownContentAreUniqueAndDoNotShrink) {
+  const TraceRecord write{.op = TraceOp::kWrite, .offset = 4096, .bytes = 8192};
+
+  ASSERT_TRUE(ReplayTrace(Write({write, write}), target_, {}, clock_).ok());
+
+  ASSERT_EQ(target_.sent.size(), 2U);
+  std::set<uint64_t> contents;
+  for (const auto& sent : target_.sent) {
+    const trace::WriteContent content = trace::DescribeContent(4096, sent.data);
+    EXPECT_GT(content.compressed_per_mille, 990);
+    contents.insert(content.fingerprints.begin(), content.fingerprints.end());
+  }
+  EXPECT_EQ(contents.size(), 4U);
+}
+
+TEST_F(ReplayerTest, DevicesLieOneAfterTheOther) {
+  const std::vector<TraceRecord> records = {
+      {.offset = 0, .bytes = 4096, .device = 7},
+      {.offset = 4096, .bytes = 4096, .device = 3},
+      {.offset = 3 * kMiB, .bytes = 512, .device = 7},
+      {.offset = 0, .bytes = 4096, .device = 3},
+  };
+
+  ASSERT_TRUE(ReplayTrace(Write(records), target_, {}, clock_).ok());
+
+  ASSERT_EQ(target_.sent.size(), 4U);
+  EXPECT_EQ(target_.sent[0].offset, 0U);
+  EXPECT_EQ(target_.sent[1].offset, 4 * kMiB + 4096);
+  EXPECT_EQ(target_.sent[2].offset, 3 * kMiB);
+  EXPECT_EQ(target_.sent[3].offset, 4 * kMiB);
 }
 
 TEST_F(ReplayerTest, OpenLoopKeepsTheTimesDividedBySpeed) {
