@@ -18,7 +18,8 @@
 namespace ebb::env {
 namespace {
 
-constexpr size_t kReadBytes = 256 << 10;
+constexpr size_t kReadBytesMin = 4 << 10;
+constexpr size_t kReadBytesMax = 256 << 10;
 
 class FileSource final : public ByteStream::Source {
  public:
@@ -124,8 +125,11 @@ absl::StatusOr<std::string_view> ByteStream::View(size_t bytes) {
       end_ -= begin_;
       begin_ = 0;
     }
-    const size_t wanted = std::max(bytes, kReadBytes);
-    if (window_.size() < wanted) window_.resize(wanted);
+    // Grown as bytes come, so that small files need little.
+    if (end_ == window_.size()) {
+      const size_t grown = std::clamp(2 * window_.size(), kReadBytesMin, kReadBytesMax);
+      window_.resize(std::max(grown, window_.size() + kReadBytesMin));
+    }
     EBB_ASSIGN_OR_RETURN(const size_t got,
                          source_->Read(window_.data() + end_, window_.size() - end_));
     end_ += got;

@@ -15,6 +15,10 @@ namespace ebb::env {
 // InvalidArgument names the formats that there are.
 absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name);
 
+// The format of the stream, none of which is consumed, where its first bytes make that certain;
+// else InvalidArgument names the likely ones.
+absl::StatusOr<const TraceFormat*> DetectFormat(ByteStream& stream);
+
 // Any format but Ebb's own, whose files are opened by path. Several streams only for blktrace.
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenStreams(
     std::vector<std::unique_ptr<ByteStream>> streams, const TraceFormat& format,

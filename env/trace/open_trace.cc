@@ -92,23 +92,6 @@ bool Likely(const TraceFormat& format, std::string_view head, bool whole_file) {
   return source->counts().records > 0 && source->counts().broken * 10 <= source->counts().entries();
 }
 
-absl::StatusOr<const TraceFormat*> Detect(ByteStream& stream) {
-  EBB_ASSIGN_OR_RETURN(const std::string_view head, stream.View(kHeadBytes));
-  if (head.empty()) return absl::InvalidArgumentError(fmt::format("{} is empty", stream.name()));
-  std::vector<std::string_view> likely;
-  for (const TraceFormat* format : AllFormats()) {
-    if (format->certain != nullptr && format->certain(head)) return format;
-    if (Likely(*format, head, head.size() < kHeadBytes)) likely.push_back(format->name);
-  }
-  const std::string hint =
-      likely.empty()
-          ? "no format understands its first lines"
-          : fmt::format("its first lines would make sense as {}, and only you know which",
-                        fmt::join(likely, ", "));
-  return absl::InvalidArgumentError(
-      fmt::format("{}: the format is not certain: {}; name it", stream.name(), hint));
-}
-
 }  // namespace
 
 absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name) {
@@ -124,6 +107,23 @@ absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name) {
   return absl::InvalidArgumentError(fmt::format(
       "there is no trace format '{}'{}; there are {}", name,
       near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(names, ", ")));
+}
+
+absl::StatusOr<const TraceFormat*> DetectFormat(ByteStream& stream) {
+  EBB_ASSIGN_OR_RETURN(const std::string_view head, stream.View(kHeadBytes));
+  if (head.empty()) return absl::InvalidArgumentError(fmt::format("{} is empty", stream.name()));
+  std::vector<std::string_view> likely;
+  for (const TraceFormat* format : AllFormats()) {
+    if (format->certain != nullptr && format->certain(head)) return format;
+    if (Likely(*format, head, head.size() < kHeadBytes)) likely.push_back(format->name);
+  }
+  const std::string hint =
+      likely.empty()
+          ? "no format understands its first lines"
+          : fmt::format("its first lines would make sense as {}, and only you know which",
+                        fmt::join(likely, ", "));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: the format is not certain: {}; name it", stream.name(), hint));
 }
 
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenStreams(
@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(const std::string& path,
   EBB_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindBlktraceFiles(path));
   EBB_ASSIGN_OR_RETURN(auto stream, ByteStream::Open(files.front()));
   if (format == nullptr) {
-    EBB_ASSIGN_OR_RETURN(format, Detect(*stream));
+    EBB_ASSIGN_OR_RETURN(format, DetectFormat(*stream));
   }
   if (format == &kOwnFormat) {
     EBB_ASSIGN_OR_RETURN(auto reader, trace::TraceReader::Open(path));
