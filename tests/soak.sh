@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 readonly BUILD=build/release LOGS=build/soak
-readonly PARTS="cuts kills knobs postgres"
+readonly PARTS="cuts kills knobs postgres traces"
 readonly FULL_MINUTES=85  # all parts on two cores
 JOBS=${EBB_JOBS:-$(nproc)}
 
@@ -17,6 +17,7 @@ cuts      400 seeds, 100,000 power cuts      simulated: at every write of a work
 kills     500 kill -9                        of a real node under load, every block checked after each
 knobs     30 minutes, 50 kills               random legal settings at 10 Hz while fio verifies; kills between change and use
 postgres  10 rounds                          pgbench on ext4 on the export, the node killed in mid-run (root, loop devices, fuse)
+traces    10 GB of text, 10 GB binary        generated traces read in under 64 MB of memory, profiled in under 512
 --minutes N scales all of it to about N minutes (the whole: 85); --short is --minutes 5.
 LIST
 }
@@ -86,6 +87,13 @@ part_postgres() {
   rounds=$(scaled 10)
   tests/e2e/postgres_test.sh $BUILD "$rounds" >"$LOGS/$part.0.log" 2>&1 &
   watch $! "$rounds" rounds count_lines '^round'
+}
+
+part_traces() {
+  local megabytes
+  megabytes=$(scaled 10000)
+  EBB_TRACE_STREAM_BYTES=${megabytes}000000 $BUILD/tests/env/trace/trace_stream_test >"$LOGS/$part.0.log" 2>&1 &
+  watch $! 3 tests count_lines '^\[       OK \]'
 }
 
 minutes=$FULL_MINUTES
