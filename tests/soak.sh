@@ -7,7 +7,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 
 readonly BUILD=build/release LOGS=build/soak
 readonly PARTS="cuts kills knobs postgres traces"
-readonly FULL_MINUTES=85  # all parts on two cores
+readonly FULL_MINUTES=95  # all parts on two cores
 JOBS=${EBB_JOBS:-$(nproc)}
 
 list() {
@@ -18,7 +18,7 @@ kills     500 kill -9                        of a real node under load, every bl
 knobs     30 minutes, 50 kills               random legal settings at 10 Hz while fio verifies; kills between change and use
 postgres  10 rounds                          pgbench on ext4 on the export, the node killed in mid-run (root, loop devices, fuse)
 traces    10 GB of text, 10 GB binary        generated traces read in under 64 MB of memory, profiled in under 512
---minutes N scales all of it to about N minutes (the whole: 85); --short is --minutes 5.
+--minutes N scales all of it to about N minutes (the whole: 95); --short is --minutes 5.
 LIST
 }
 
