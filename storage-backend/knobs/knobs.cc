@@ -13,7 +13,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kCompressionWords = {"off", "lz4", "zstd1", "zstd3"};
 constexpr std::array<std::string_view, 3> kDedupWords = {"off", "on", "sampled"};
 constexpr std::array<std::string_view, 2> kReadPolicyWords = {"lru", "s3fifo"};
-constexpr std::array<std::string_view, 2> kReadAdmissionWords = {"always", "second_hit"};
+constexpr std::array<std::string_view, 3> kReadAdmissionWords = {"always", "second_hit",
+                                                                 "frequency"};
 
 constexpr auto kKiBi = static_cast<int64_t>(kKiB);
 constexpr auto kMiBi = static_cast<int64_t>(kMiB);
@@ -179,9 +180,10 @@ constexpr std::array<KnobSpec, kKnobCount> kTable = {{
     {KnobId::kReadPolicy, "read_policy", KnobKind::kChoice, 0, 1, 1, 1, false, kReadPolicyWords, 20,
      KnobOwner::kOperator, "",
      "Eviction order of the read cache: scan resistance against recency."},
-    {KnobId::kReadAdmission, "read_admission", KnobKind::kChoice, 0, 1, 1, 1, false,
+    {KnobId::kReadAdmission, "read_admission", KnobKind::kChoice, 0, 2, 1, 1, false,
      kReadAdmissionWords, 20, KnobOwner::kOperator, "",
-     "Which misses enter the read cache: one-time reads kept out against a later first hit."},
+     "Which misses enter the read cache: one-time reads kept out against a later first hit; "
+     "frequency also protects what is read often from what is read less."},
     {KnobId::kCompactionPoliteness,
      "compaction_politeness",
      KnobKind::kInteger,

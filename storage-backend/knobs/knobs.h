@@ -43,7 +43,7 @@ enum class KnobOwner : uint8_t { kAgent, kOperator };
 enum class Compression : uint8_t { kOff, kLz4, kZstd1, kZstd3 };
 enum class Dedup : uint8_t { kOff, kOn, kSampled };
 enum class ReadPolicy : uint8_t { kLru, kS3Fifo };
-enum class ReadAdmission : uint8_t { kAlways, kSecondHit };
+enum class ReadAdmission : uint8_t { kAlways, kSecondHit, kFrequency };
 
 struct KnobSpec {
   KnobId id;

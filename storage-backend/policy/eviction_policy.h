@@ -26,7 +26,10 @@ class EvictionPolicy {
   virtual void Touch(uint32_t slot) = 0;
   // The content of `slot` is gone for a reason of the cache's own.
   virtual void Erase(uint32_t slot) = 0;
-  // Forgets and returns the slot whose content should leave first; kNoSlot when none is known.
+  // The slot whose content should leave first; kNoSlot when none is known. What has to be settled
+  // to know that is settled.
+  virtual uint32_t Victim() = 0;
+  // Forgets and returns the victim.
   virtual uint32_t Evict() = 0;
   virtual size_t size() const = 0;
 };

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "storage-backend/policy/key_hash.h"
+
 namespace ebb::storage {
 
 void GhostTable::Reset(uint32_t capacity) {
   capacity_ = capacity;
   additions_ = 0;
   buckets_.assign(capacity == 0 ? 0 : std::bit_ceil(capacity / 2 + 1), Bucket{});
-}
-
-// splitmix64's finaliser: every bit of the key reaches every bit of the hash.
-uint64_t GhostTable::Hash(uint64_t key) {
-  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9;
-  key = (key ^ (key >> 27)) * 0x94d049bb133111eb;
-  return key ^ (key >> 31);
 }
 
 uint32_t GhostTable::Fingerprint(uint64_t hash) {
@@ -25,7 +20,7 @@ uint32_t GhostTable::Fingerprint(uint64_t hash) {
 
 void GhostTable::Add(uint64_t key) {
   if (buckets_.empty()) return;
-  const uint64_t hash = Hash(key);
+  const uint64_t hash = HashKey(key);
   const uint32_t fingerprint = Fingerprint(hash);
   ++additions_;
   Bucket& bucket = buckets_[BucketOf(hash)];
@@ -46,7 +41,7 @@ void GhostTable::Add(uint64_t key) {
 
 bool GhostTable::Contains(uint64_t key) const {
   if (buckets_.empty()) return false;
-  const uint64_t hash = Hash(key);
+  const uint64_t hash = HashKey(key);
   const Bucket& bucket = buckets_[BucketOf(hash)];
   return std::any_of(bucket.begin(), bucket.end(), [&](const Entry& entry) {
     return entry.fingerprint == Fingerprint(hash) && IsFresh(entry);
@@ -55,7 +50,7 @@ bool GhostTable::Contains(uint64_t key) const {
 
 bool GhostTable::Take(uint64_t key) {
   if (buckets_.empty()) return false;
-  const uint64_t hash = Hash(key);
+  const uint64_t hash = HashKey(key);
   for (Entry& entry : buckets_[BucketOf(hash)]) {
     if (entry.fingerprint == Fingerprint(hash) && IsFresh(entry)) {
       entry = Entry{};

@@ -32,7 +32,6 @@ class GhostTable {
     return entry.fingerprint != 0 && additions_ - entry.added_at < capacity_;
   }
   size_t BucketOf(uint64_t hash) const { return hash & (buckets_.size() - 1); }
-  static uint64_t Hash(uint64_t key);
   static uint32_t Fingerprint(uint64_t hash);
 
   std::vector<Bucket> buckets_;

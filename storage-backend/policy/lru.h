@@ -16,6 +16,7 @@ class LruPolicy final : public EvictionPolicy {
   void Insert(uint32_t slot, uint64_t key) override;
   void Touch(uint32_t slot) override;
   void Erase(uint32_t slot) override { queue_.Remove(slot); }
+  uint32_t Victim() override { return queue_.back(); }
   uint32_t Evict() override;
   size_t size() const override { return queue_.size(); }
 

@@ -2,11 +2,41 @@
 
 namespace ebb::storage {
 
-bool ReadAdmissionPolicy::Admit(uint64_t key, bool second_hit_only) {
-  if (!second_hit_only) return true;
-  if (seen_.Take(key)) return true;
-  seen_.Add(key);
-  return false;
+void ReadAdmissionPolicy::Forget() {
+  seen_.Reset(kind_ == ReadAdmission::kAlways ? 0 : slot_count_);
+  counts_.Reset(kind_ == ReadAdmission::kFrequency ? slot_count_ : 0);
+}
+
+void ReadAdmissionPolicy::Resize(uint32_t slot_count) {
+  if (slot_count == slot_count_) return;
+  slot_count_ = slot_count;
+  Forget();
+}
+
+void ReadAdmissionPolicy::SetKind(ReadAdmission kind) {
+  if (kind == kind_) return;
+  kind_ = kind;
+  Forget();
+}
+
+bool ReadAdmissionPolicy::Admit(uint64_t key, std::optional<uint64_t> victim) {
+  switch (kind_) {
+    case ReadAdmission::kAlways:
+      return true;
+    case ReadAdmission::kSecondHit:
+      if (seen_.Take(key)) return true;
+      seen_.Add(key);
+      return false;
+    case ReadAdmission::kFrequency:
+      // What is read once is not counted at all: a scan would fill the counters of everybody.
+      if (!seen_.Contains(key)) {
+        seen_.Add(key);
+        return !victim.has_value();
+      }
+      counts_.Add(key);
+      return !victim.has_value() || counts_.Count(key) > counts_.Count(*victim);
+  }
+  return true;
 }
 
 }  // namespace ebb::storage

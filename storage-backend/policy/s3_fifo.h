@@ -26,6 +26,7 @@ class S3FifoPolicy final : public EvictionPolicy {
   void Insert(uint32_t slot, uint64_t key) override;
   void Touch(uint32_t slot) override;
   void Erase(uint32_t slot) override;
+  uint32_t Victim() override;
   uint32_t Evict() override;
   size_t size() const override { return small_.size() + main_.size(); }
 
@@ -37,8 +38,9 @@ class S3FifoPolicy final : public EvictionPolicy {
     uint8_t uses = 0;
     bool in_main = false;
   };
-  uint32_t EvictFromSmall();
-  uint32_t EvictFromMain();
+  // The oldest of the queue when it is to leave; else gives it its second chance in the main queue.
+  uint32_t VictimOfSmall();
+  uint32_t VictimOfMain();
 
   SlotQueue::Links links_;
   std::vector<SlotState> slots_;

@@ -36,7 +36,10 @@ void ReadCache::SetPolicy(ReadPolicy policy) {
 }
 
 void ReadCache::SetTargetBytes(uint64_t bytes) {
-  target_chunks_ = (bytes + kChunkSlots * kSlotBytes - 1) / (kChunkSlots * kSlotBytes);
+  const uint64_t chunks = (bytes + kChunkSlots * kSlotBytes - 1) / (kChunkSlots * kSlotBytes);
+  // Resizing makes policies forget what they saw: not at every change of some other knob.
+  if (chunks == target_chunks_) return;
+  target_chunks_ = chunks;
   ResizePolicies();
 }
 
@@ -93,6 +96,7 @@ ReadCache::Slot* ReadCache::FindAndPin(uint64_t block) {
   if (found == shard.end()) return nullptr;
   Slot* slot = found->second;
   slot->pins.fetch_add(1, std::memory_order_relaxed);
+  admission_.OnHit(block);
   if (slot->old_policy) {
     // In use: from now on the new policy's.
     old_policy_->Erase(slot->number);
@@ -116,6 +120,18 @@ void ReadCache::Release(Slot* slot) {
   if (slot->retired) return;
   const bool pinned = slot->pins.load(std::memory_order_acquire) != 0;
   (pinned ? pinned_free_ : free_).push_back(slot);
+}
+
+std::optional<uint64_t> ReadCache::VictimBlock() {
+  if (!free_.empty() || !pinned_free_.empty()) return std::nullopt;
+  const uint32_t victim = old_policy_ != nullptr ? old_policy_->Victim() : policy_->Victim();
+  if (victim == kNoSlot) return std::nullopt;
+  return At(victim)->block;
+}
+
+bool ReadCache::Admits(uint64_t block) {
+  if (chunks_.empty()) return false;
+  return admission_.Admit(block, admission_.ComparesVictims() ? VictimBlock() : std::nullopt);
 }
 
 ReadCache::Slot* ReadCache::Allocate() {

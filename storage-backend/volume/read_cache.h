@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -51,7 +52,7 @@ class ReadCache {
   ReadCache();
 
   void SetPolicy(ReadPolicy policy);
-  void SetAdmission(ReadAdmission admission) { admission_kind_ = admission; }
+  void SetAdmission(ReadAdmission admission) { admission_.SetKind(admission); }
 
   // --- size ---
   void SetTargetBytes(uint64_t bytes);
@@ -68,10 +69,7 @@ class ReadCache {
   Slot* FindAndPin(uint64_t block);
   bool Contains(uint64_t block) { return ShardOf(block).contains(block); }
   // Whether a block that missed should be kept.
-  bool Admits(uint64_t block) {
-    return !chunks_.empty() &&
-           admission_.Admit(block, admission_kind_ == ReadAdmission::kSecondHit);
-  }
+  bool Admits(uint64_t block);
   // A slot to fill; nullptr when the cache is off or every slot is in use.
   Slot* Allocate();
   // The allocated slot is filled and now holds `block`, replacing an older copy.
@@ -95,6 +93,8 @@ class ReadCache {
   void Unmap(Slot* slot);
   // Gives a slot without content back.
   void Release(Slot* slot);
+  // The block that Allocate would take the slot of; nothing when there is a slot without one.
+  std::optional<uint64_t> VictimBlock();
   void ResizePolicies();
 
   std::vector<std::unique_ptr<Chunk>> chunks_;
@@ -106,7 +106,6 @@ class ReadCache {
   ReadPolicy policy_kind_ = ReadPolicy::kS3Fifo;
   std::unique_ptr<EvictionPolicy> policy_;
   std::unique_ptr<EvictionPolicy> old_policy_;  // until it knows no slot any more
-  ReadAdmission admission_kind_ = ReadAdmission::kAlways;
   ReadAdmissionPolicy admission_;
   uint32_t used_ = 0;
 };

@@ -407,5 +407,42 @@ TEST_F(KnobEffectTest, ReadPolicyWithstandsAScan) {
   EXPECT_GT(hits_after_scan(ReadPolicy::kS3Fifo), 80U);
 }
 
+// Method: a hot set that fills the cache, then blocks that are read twice and never again.
+TEST_F(KnobEffectTest, FrequencyAdmissionKeepsWhatIsReadMostOften) {
+  Open();
+  constexpr uint64_t kHot = ReadCache::kChunkSlots;
+  const auto hot_hits = [&](ReadAdmission admission) {
+    Set(KnobId::kReadCacheBytes, 0);
+    Set(KnobId::kReadAdmission, static_cast<int64_t>(admission));
+    Set(KnobId::kReadCacheBytes, kHot * kBlockBytes);
+    std::vector<std::byte> data(kBlockBytes);
+    const auto read = [&](uint64_t block) {
+      EXPECT_TRUE(volume_->Read(block * kBlockBytes, data).ok());
+    };
+    for (int round = 0; round < 8; ++round) {
+      for (uint64_t block = 0; block < kHot; ++block) read(block);
+    }
+    for (uint64_t block = kHot; block < 1000; ++block) {
+      read(block);
+      read(block);
+    }
+    const uint64_t before = volume_->Metrics().read_blocks_dram;
+    for (uint64_t block = 0; block < kHot; ++block) read(block);
+    return volume_->Metrics().read_blocks_dram - before;
+  };
+  (void)Destaged([&] {
+    for (uint64_t first = 0; first < 1000; first += 250) {
+      WriteRandom(first, 250);
+      EXPECT_TRUE(volume_->Drain(nullptr).ok());
+    }
+  });
+  Set(KnobId::kReadaheadBlocks, 0);
+  Set(KnobId::kReadPolicy, static_cast<int64_t>(ReadPolicy::kLru));
+
+  EXPECT_EQ(hot_hits(ReadAdmission::kAlways), 0U);
+  EXPECT_EQ(hot_hits(ReadAdmission::kSecondHit), 0U);
+  EXPECT_GT(hot_hits(ReadAdmission::kFrequency), kHot * 9 / 10);
+}
+
 }  // namespace
 }  // namespace ebb::storage

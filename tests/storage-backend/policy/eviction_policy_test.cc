@@ -84,6 +84,22 @@ TEST_P(EvictionPolicyTest, EvictsEveryKnownSlotOnce) {
   EXPECT_EQ(policy->size(), 0U);
 }
 
+TEST_P(EvictionPolicyTest, VictimIsWhatIsEvictedNext) {
+  Rng rng(5);
+  const auto policy = Make();
+  policy->Resize(100);
+  EXPECT_EQ(policy->Victim(), kNoSlot);
+  for (uint32_t slot = 0; slot < 100; ++slot) policy->Insert(slot, slot);
+  for (int i = 0; i < 300; ++i) policy->Touch(static_cast<uint32_t>(rng.Below(100)));
+
+  for (size_t left = 100; left > 0; --left) {
+    const uint32_t victim = policy->Victim();
+    EXPECT_EQ(policy->Victim(), victim);
+    EXPECT_EQ(policy->size(), left);
+    EXPECT_EQ(policy->Evict(), victim);
+  }
+}
+
 TEST_P(EvictionPolicyTest, StaysConsistentUnderRandomUseAndErasure) {
   Rng rng(7);
   KeyCache cache(Make(), 64);

@@ -92,7 +92,7 @@ TEST(ReadCacheTest, AgreesWithAModelThroughResizesAndPolicyChanges) {
         ASSERT_EQ(found, model[block]);
       }
     } else if (action < 900) {
-      if (cache.off()) continue;
+      if (cache.off() || (rng.Chance(0.5) && !cache.Admits(block))) continue;
       Put(cache, block, step);
       model[block] = step;
     } else if (action < 990) {
@@ -105,6 +105,7 @@ TEST(ReadCacheTest, AgreesWithAModelThroughResizesAndPolicyChanges) {
       Resize(cache, rng.Below(5));
     } else {
       cache.SetPolicy(rng.Chance(0.5) ? ReadPolicy::kLru : ReadPolicy::kS3Fifo);
+      cache.SetAdmission(static_cast<ReadAdmission>(rng.Below(3)));
     }
   }
 }
