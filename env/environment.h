@@ -54,7 +54,8 @@ struct NodeEvent {
     kError,
     kDamage,
     kStuck,
-    kRecovered
+    kRecovered,
+    kDevice
   };
   uint64_t number = 0;  // ascending, no gaps
   int64_t wall_ms = 0;

@@ -257,6 +257,7 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
       case env::NodeEvent::Kind::kDamage:
       case env::NodeEvent::Kind::kStuck:
       case env::NodeEvent::Kind::kRecovered:
+      case env::NodeEvent::Kind::kDevice:
         Tell("node_event", event.text);
         break;
       default:

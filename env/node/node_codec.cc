@@ -138,7 +138,7 @@ std::optional<KnobKind> KindFromWord(const std::string& word) {
 }
 
 std::optional<NodeEvent::Kind> EventKindFromWord(const std::string& word) {
-  constexpr std::array<std::pair<std::string_view, NodeEvent::Kind>, 12> kWords = {
+  constexpr std::array<std::pair<std::string_view, NodeEvent::Kind>, 13> kWords = {
       {{"started", NodeEvent::Kind::kStarted},
        {"applied", NodeEvent::Kind::kApplied},
        {"committed", NodeEvent::Kind::kCommitted},
@@ -150,7 +150,8 @@ std::optional<NodeEvent::Kind> EventKindFromWord(const std::string& word) {
        {"error", NodeEvent::Kind::kError},
        {"damage", NodeEvent::Kind::kDamage},
        {"stuck", NodeEvent::Kind::kStuck},
-       {"recovered", NodeEvent::Kind::kRecovered}}};
+       {"recovered", NodeEvent::Kind::kRecovered},
+       {"device", NodeEvent::Kind::kDevice}}};
   for (const auto& [name, kind] : kWords) {
     if (name == word) return kind;
   }

@@ -18,9 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::string_view, 12> kKindNames = {
-    "started",        "applied", "committed", "reverted", "lease_expired", "tripped",
-    "foreign_change", "drain",   "error",     "damage",   "stuck",         "recovered"};
+constexpr std::array<std::string_view, 13> kKindNames = {
+    "started", "applied", "committed", "reverted", "lease_expired", "tripped", "foreign_change",
+    "drain",   "error",   "damage",    "stuck",    "recovered",     "device"};
 constexpr std::string_view kLineHead = R"({"crc":")";
 constexpr std::string_view kLineMiddle = R"(","event":)";
 constexpr size_t kCrcDigits = 8;

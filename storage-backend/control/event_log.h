@@ -35,7 +35,8 @@ struct NodeEvent {
     kError,
     kDamage,
     kStuck,
-    kRecovered
+    kRecovered,
+    kDevice
   };
   uint64_t number = 0;  // ascending without gaps, from 1
   int64_t wall_ms = 0;

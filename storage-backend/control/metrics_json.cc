@@ -14,6 +14,21 @@ Json OpJson(const OpCounters& op) {
           {"latency", {{"sum_ns", op.latency.sum_ns()}, {"buckets", op.latency.Sparse()}}}};
 }
 
+Json DevicesJson(const std::vector<DeviceMetrics>& devices) {
+  Json list = Json::array();
+  for (const DeviceMetrics& device : devices) {
+    list.push_back({{"group", device.group + 1},
+                    {"name", device.name},
+                    {"in_flight", device.in_flight},
+                    {"reads", device.reads},
+                    {"writes", device.writes},
+                    {"flushes", device.flushes},
+                    {"errors", device.errors},
+                    {"failing", device.failing}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string MetricsToJson(const MetricsFrame& frame, const VolumeMetrics& metrics) {
@@ -30,6 +45,7 @@ std::string MetricsToJson(const MetricsFrame& frame, const VolumeMetrics& metric
                          {"destaged_blocks", metrics.destaged_blocks},
                          {"coalesced_blocks", metrics.coalesced_blocks},
                          {"deduplicated_blocks", metrics.deduplicated_blocks},
+                         {"unreduced_blocks", metrics.unreduced_blocks},
                          {"destage_raw_bytes", metrics.destage_raw_bytes},
                          {"destage_stored_bytes", metrics.destage_stored_bytes},
                          {"capacity_written_bytes", metrics.capacity_written_bytes},
@@ -47,6 +63,7 @@ std::string MetricsToJson(const MetricsFrame& frame, const VolumeMetrics& metric
                        {"clean_bytes", metrics.clean_bytes},
                        {"free_bytes", metrics.free_bytes},
                        {"dirty_share", metrics.dirty_share},
+                       {"unreadable_blocks", metrics.unreadable_blocks},
                        {"draining", metrics.draining},
                        {"destage_stuck", metrics.destage_stuck},
                        {"scrub_share", metrics.scrub_share},
@@ -67,7 +84,8 @@ std::string MetricsToJson(const MetricsFrame& frame, const VolumeMetrics& metric
                          {"flush", OpJson(metrics.flush)},
                          {"trim", OpJson(metrics.trim)}}},
                        {"counters", counters},
-                       {"gauges", gauges}};
+                       {"gauges", gauges},
+                       {"devices", DevicesJson(metrics.devices)}};
   return result.dump();
 }
 

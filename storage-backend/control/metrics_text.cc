@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "fmt/format.h"
@@ -172,6 +173,12 @@ void AddDestage(Page& page, const VolumeMetrics& metrics, std::optional<double> 
                "Blocks overwritten in the cache before they were moved.", metrics.coalesced_blocks);
   page.Counter("ebb_deduplicated_blocks_total", "Moved blocks whose content was stored already.",
                metrics.deduplicated_blocks);
+  page.Counter("ebb_unreduced_blocks_total",
+               "Moved blocks stored without the compression and deduplication asked for, to catch "
+               "up.",
+               metrics.unreduced_blocks);
+  page.Gauge("ebb_unreadable_blocks", "Dirty blocks that the cache device could not read lately.",
+             metrics.unreadable_blocks);
   page.Counter("ebb_destage_raw_bytes_total", "Bytes into the codec.", metrics.destage_raw_bytes);
   page.Counter("ebb_destage_stored_bytes_total", "Bytes out of the codec.",
                metrics.destage_stored_bytes);
@@ -204,7 +211,8 @@ void AddSpaceAndFaults(Page& page, const VolumeMetrics& metrics) {
              Ratio(metrics.logical_bytes, metrics.unique_bytes));
   page.Gauge("ebb_compression_ratio", "Bytes into over bytes out of the codec, since the start.",
              Ratio(metrics.destage_raw_bytes, metrics.destage_stored_bytes));
-  page.Counter("ebb_device_errors_total", "Transfers that failed.", metrics.device_errors);
+  page.Counter("ebb_device_errors_total", "Reads and log writes that a device failed.",
+               metrics.device_errors);
   page.Counter("ebb_checksum_errors_total", "Blocks that did not match their checksum.",
                metrics.checksum_errors);
   page.Gauge("ebb_lost_blocks", "Blocks damaged in the cache before they were moved.",
@@ -216,6 +224,34 @@ void AddSpaceAndFaults(Page& page, const VolumeMetrics& metrics) {
   page.Counter("ebb_scrub_passes_total", "Passes it has completed, over all groups.",
                metrics.scrub_passes);
   page.Gauge("ebb_scrub_progress_ratio", "Share of the pass under way.", metrics.scrub_share);
+}
+
+void AddDevices(Page& page, const std::vector<DeviceMetrics>& devices) {
+  if (devices.empty()) return;
+  const auto labels = [](const DeviceMetrics& device) {
+    return fmt::format(R"(group="{}",device="{}")", device.group + 1, device.name);
+  };
+  page.Family("ebb_device_transfers_in_flight", "gauge",
+              "Transfers handed to the device and not back yet: its queue depth.");
+  for (const DeviceMetrics& device : devices) {
+    page.Sample("ebb_device_transfers_in_flight", labels(device), device.in_flight);
+  }
+  page.Family("ebb_device_transfers_total", "counter", "Transfers done, the failed ones too.");
+  for (const DeviceMetrics& device : devices) {
+    for (const auto& [kind, count] :
+         {std::pair{"read", device.reads}, {"write", device.writes}, {"flush", device.flushes}}) {
+      page.Sample("ebb_device_transfers_total",
+                  fmt::format(R"({},kind="{}")", labels(device), kind), count);
+    }
+  }
+  page.Family("ebb_device_transfer_errors_total", "counter", "Transfers that failed.");
+  for (const DeviceMetrics& device : devices) {
+    page.Sample("ebb_device_transfer_errors_total", labels(device), device.errors);
+  }
+  page.Family("ebb_device_failing", "gauge", "1 while several transfers failed lately.");
+  for (const DeviceMetrics& device : devices) {
+    page.Sample("ebb_device_failing", labels(device), device.failing ? 1 : 0);
+  }
 }
 
 }  // namespace
@@ -236,6 +272,7 @@ std::string MetricsToText(const NodeLabels& node, const MetricsFrame& frame,
   AddCache(page, metrics);
   AddDestage(page, metrics, drain_eta_s);
   AddSpaceAndFaults(page, metrics);
+  AddDevices(page, metrics.devices);
   page.Gauge("ebb_setting_version", "Version of the setting in force.", frame.setting_version);
   page.Family("ebb_knob", "gauge", "Knobs in force; a choice by its position.");
   for (const KnobSpec& spec : KnobTable()) {

@@ -35,6 +35,20 @@ StreamRecord RecordOf(char op, uint64_t offset, uint64_t bytes, bool fua) {
   return record;
 }
 
+NodeEvent::Kind KindOf(const VolumeNotice& notice) {
+  switch (notice.kind) {
+    case VolumeNotice::Kind::kDamage:
+      return NodeEvent::Kind::kDamage;
+    case VolumeNotice::Kind::kStuck:
+      return NodeEvent::Kind::kStuck;
+    case VolumeNotice::Kind::kDevice:
+      return NodeEvent::Kind::kDevice;
+    case VolumeNotice::Kind::kRecovered:
+      break;
+  }
+  return NodeEvent::Kind::kRecovered;
+}
+
 }  // namespace
 
 uint64_t HostMemoryBytes() {
@@ -124,10 +138,7 @@ void NodeServer::Watch() {
 void NodeServer::TellNotices() {
   for (const VolumeNotice& notice : volume_->CheckHealth()) {
     fmt::print(stderr, "ebb: {}\n", notice.text);
-    knobs_->Record(notice.kind == VolumeNotice::Kind::kDamage  ? NodeEvent::Kind::kDamage
-                   : notice.kind == VolumeNotice::Kind::kStuck ? NodeEvent::Kind::kStuck
-                                                               : NodeEvent::Kind::kRecovered,
-                   notice.text);
+    knobs_->Record(KindOf(notice), notice.text);
   }
 }
 

@@ -30,6 +30,7 @@ constexpr uint64_t VolumeMetrics::*kSummed[] = {
     &VolumeMetrics::device_errors,        &VolumeMetrics::checksum_errors,
     &VolumeMetrics::lost_blocks,          &VolumeMetrics::scrub_scanned_bytes,
     &VolumeMetrics::scrub_damaged_blocks, &VolumeMetrics::scrub_passes,
+    &VolumeMetrics::unreduced_blocks,     &VolumeMetrics::unreadable_blocks,
 };
 
 constexpr OpCounters VolumeMetrics::*kOps[] = {&VolumeMetrics::read, &VolumeMetrics::write,
@@ -51,6 +52,7 @@ void AddMetrics(VolumeMetrics& total, const VolumeMetrics& part) {
     (total.*op).errors += (part.*op).errors;
     (total.*op).latency.Merge((part.*op).latency);
   }
+  total.devices.insert(total.devices.end(), part.devices.begin(), part.devices.end());
   total.draining = total.draining || part.draining;
   total.destage_stuck = total.destage_stuck || part.destage_stuck;
 }

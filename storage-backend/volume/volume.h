@@ -61,6 +61,18 @@ struct OpCounters {
   LatencyHistogram latency;  // from the verb's entry to its return
 };
 
+// One device of the node. Counters of transfers, cumulative since Open; what failed is among them.
+struct DeviceMetrics {
+  uint32_t group = 0;  // disk group, from 0
+  std::string name;    // "cache", "capacity0", "capacity1", ...
+  uint64_t in_flight = 0;
+  uint64_t reads = 0;
+  uint64_t writes = 0;
+  uint64_t flushes = 0;
+  uint64_t errors = 0;
+  bool failing = false;  // several transfers failed lately
+};
+
 // Cumulative counters and current gauges; a window is the difference of two. Consistent: taken at
 // one instant, so dirty + clean + free == cache space and unique <= logical hold in every snapshot.
 // Trim counts write-zeroes too. A new field has its place in AddMetrics (striped_volume.cc) as
@@ -95,6 +107,8 @@ struct VolumeMetrics {
   uint64_t destaged_blocks = 0;   // blocks taken out of the log
   uint64_t coalesced_blocks = 0;  // overwritten in the log before they were destaged
   uint64_t deduplicated_blocks = 0;
+  uint64_t unreduced_blocks = 0;      // stored without the reduction asked for, to catch up
+  uint64_t unreadable_blocks = 0;     // dirty ones that the cache device could not read lately
   uint64_t destage_raw_bytes = 0;     // into the codec
   uint64_t destage_stored_bytes = 0;  // out of it
   uint64_t capacity_written_bytes = 0;
@@ -115,11 +129,12 @@ struct VolumeMetrics {
   uint64_t scrub_damaged_blocks = 0;
   uint64_t scrub_passes = 0;  // completed, over all groups
   double scrub_share = 0;     // of the pass under way
+  std::vector<DeviceMetrics> devices;
 };
 
 // What the volume found out by itself, for the node's events and its log.
 struct VolumeNotice {
-  enum class Kind : uint8_t { kDamage, kStuck, kRecovered };
+  enum class Kind : uint8_t { kDamage, kStuck, kDevice, kRecovered };
   Kind kind = Kind::kDamage;
   std::string text;
 };

@@ -25,6 +25,7 @@ VolumeImpl::VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clo
     : config_(config),
       clock_(clock),
       parts_(std::move(parts)),
+      watch_(config.group.index, parts_.cache, parts_.capacity),
       devices_(parts_.cache.get(), Borrow(parts_.capacity), parts_.metadata.get(), parts_.make_uuid,
                config.group) {}
 
@@ -143,6 +144,8 @@ VolumeMetrics VolumeImpl::Metrics() {
   metrics.destage_batches = destage.batches;
   metrics.destaged_blocks = destage.blocks;
   metrics.deduplicated_blocks = destage.deduplicated_blocks;
+  metrics.unreduced_blocks = destage.unreduced_blocks;
+  metrics.unreadable_blocks = destage.unreadable_blocks;
   metrics.destage_raw_bytes = destage.raw_bytes;
   metrics.destage_stored_bytes = destage.stored_bytes;
   metrics.capacity_written_bytes = destage.written_bytes;
@@ -161,6 +164,7 @@ VolumeMetrics VolumeImpl::Metrics() {
   metrics.read_cache_used_bytes = read_cache_.used_bytes();
   metrics.device_errors = log_->device_errors() + read_errors_;
   metrics.checksum_errors = checksum_errors_ + destage.checksum_errors;
+  metrics.devices = watch_.Metrics();
   return metrics;
 }
 
@@ -180,6 +184,9 @@ std::string VolumeImpl::StuckReason() {
 }
 
 std::vector<VolumeNotice> VolumeImpl::CheckHealth() {
+  for (VolumeNotice& notice : watch_.Look(clock_.MonotonicNs())) {
+    Notice(notice.kind, std::move(notice.text));
+  }
   const int watermark_percent = destage_watermark_.load(std::memory_order_relaxed);
   const bool ought_to_destage =
       log_->HasWork() && (drains_ > 0 || log_->fill() * 100 >= watermark_percent);

@@ -25,6 +25,7 @@
 #include "storage-backend/policy/stream_detector.h"
 #include "storage-backend/policy/stuck_detector.h"
 #include "storage-backend/policy/write_throttle.h"
+#include "storage-backend/volume/device_watch.h"
 #include "storage-backend/volume/node_devices.h"
 #include "storage-backend/volume/op_stats.h"
 #include "storage-backend/volume/read_cache.h"
@@ -189,6 +190,7 @@ class VolumeImpl final : public Volume {
   const VolumeConfig config_;
   Clock& clock_;
   VolumeParts parts_;  // devices and metadata outlive all that follows
+  DeviceWatch watch_;  // of these devices
   NodeDevices devices_;
   NodeDevices::Identity identity_;
   std::unique_ptr<CapacityTier> tier_;

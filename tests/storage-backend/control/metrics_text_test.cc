@@ -31,6 +31,11 @@ VolumeMetrics SomeMetrics() {
   metrics.logical_bytes = 300;
   metrics.unique_bytes = 200;
   metrics.destage_stuck = true;
+  metrics.unreduced_blocks = 17;
+  metrics.unreadable_blocks = 2;
+  metrics.devices = {
+      {.group = 0, .name = "cache", .in_flight = 4, .reads = 5, .writes = 6, .flushes = 7},
+      {.group = 1, .name = "capacity0", .errors = 9, .failing = true}};
   return metrics;
 }
 
@@ -72,6 +77,14 @@ TEST(NodeMetricsTextTest, SaysWhatTheMetricsSay) {
   EXPECT_THAT(text, HasSubstr("ebb_dedup_ratio 1.5\n"));
   EXPECT_THAT(text, HasSubstr("ebb_request_in_flight_seconds_total 3\n"));
   EXPECT_THAT(text, HasSubstr("ebb_destage_stuck 1\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_unreduced_blocks_total 17\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_unreadable_blocks 2\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_device_transfers_in_flight{group=\"1\",device=\"cache\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_device_transfers_total{group=\"1\",device=\"cache\",kind="
+                              "\"flush\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_device_transfer_errors_total{group=\"2\",device="
+                              "\"capacity0\"} 9\n"));
+  EXPECT_THAT(text, HasSubstr("ebb_device_failing{group=\"2\",device=\"capacity0\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("ebb_drain_eta_seconds 12.5\n"));
   EXPECT_THAT(TextOf(SomeMetrics()), Not(HasSubstr("ebb_drain_eta_seconds")));
   for (const KnobSpec& spec : KnobTable()) {

@@ -98,6 +98,9 @@ TEST_F(NodeServerTest, MetricsCountWhatTheVerbsDid) {
   ASSERT_TRUE(node_->Read(4096, data).ok());
   ASSERT_TRUE(node_->Flush().ok());
 
+  volume_->ChangeMetrics([](VolumeMetrics& now) {
+    now.devices = {{.name = "cache", .in_flight = 3, .errors = 1, .failing = true}};
+  });
   const Json metrics = Call("metrics.get");
 
   EXPECT_EQ(metrics["ops"]["read"]["ops"], 1);
@@ -111,6 +114,10 @@ TEST_F(NodeServerTest, MetricsCountWhatTheVerbsDid) {
   EXPECT_GT(metrics["counters"]["busy_cpu_ns"], 0);
   EXPECT_TRUE(metrics["counters"].contains("in_flight_ns_sum"));
   EXPECT_EQ(metrics["gauges"]["draining"], false);
+  EXPECT_EQ(metrics["counters"]["unreduced_blocks"], 0);
+  EXPECT_EQ(metrics["gauges"]["unreadable_blocks"], 0);
+  EXPECT_EQ(metrics["devices"], Json::parse(R"([{"group":1,"name":"cache","in_flight":3,
+      "reads":0,"writes":0,"flushes":0,"errors":1,"failing":true}])"));
   EXPECT_EQ(observed_, "W8192 R0 F0 ");
 }
 
@@ -118,15 +125,16 @@ TEST_F(NodeServerTest, WhatTheVolumeNoticesBecomesOneEventEach) {
   volume_->AddNotice({VolumeNotice::Kind::kDamage, "scrub: block 7 is damaged"});
   volume_->AddNotice({VolumeNotice::Kind::kStuck, "destage is stuck"});
   volume_->AddNotice({VolumeNotice::Kind::kRecovered, "destage moves again"});
+  volume_->AddNotice({VolumeNotice::Kind::kDevice, "device capacity1 fails"});
 
   std::map<std::string, std::string> told;
-  for (int i = 0; i < 600 && told.size() < 3; ++i) {
+  for (int i = 0; i < 600 && told.size() < 4; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     told.clear();
     const Json answer = Call("events.get");
     for (const Json& event : answer["events"]) {
       const std::string kind = event["kind"];
-      if (kind == "damage" || kind == "stuck" || kind == "recovered") {
+      if (kind == "damage" || kind == "stuck" || kind == "recovered" || kind == "device") {
         EXPECT_TRUE(told.emplace(kind, event["text"]).second) << kind;
       }
     }
@@ -135,6 +143,7 @@ TEST_F(NodeServerTest, WhatTheVolumeNoticesBecomesOneEventEach) {
   EXPECT_EQ(told["damage"], "scrub: block 7 is damaged");
   EXPECT_EQ(told["stuck"], "destage is stuck");
   EXPECT_EQ(told["recovered"], "destage moves again");
+  EXPECT_EQ(told["device"], "device capacity1 fails");
 }
 
 TEST_F(NodeServerTest, MetricsComeAsTextToo) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/units.h"
 #include "fmt/format.h"
 #include "tests/storage-backend/crash/crash_workload.h"
 #include "tests/storage-backend/crash/metrics_check.h"
@@ -264,6 +265,101 @@ TEST_F(LostDeviceTest, AFailedCapacityFlushLeavesEverythingInTheCache) {
   node_.Reboot(9);
   ASSERT_TRUE(node_.Open().ok());
   for (uint64_t block = 0; block < 20; ++block) EXPECT_EQ(Read(block), 1) << block;
+}
+
+// Goal: one of two capacity devices goes away; what is elsewhere is served as before, and the node
+// says once, and in its metrics, which one it was.
+class LostCapacityDeviceTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kWritten = 256;
+
+  LostCapacityDeviceTest() {
+    Setting& setting = node_.config().setting;
+    setting.Set(KnobId::kNvmeReadShare, 0);
+    setting.Set(KnobId::kReadaheadBlocks, 0);
+    setting.Set(KnobId::kCompression, static_cast<int64_t>(Compression::kOff));
+    setting.Set(KnobId::kReadAdmission, static_cast<int64_t>(ReadAdmission::kAlways));
+    EXPECT_TRUE(node_.Open().ok());
+    for (uint64_t block = 0; block < kWritten; ++block) EXPECT_TRUE(Write(block, 1).ok());
+    EXPECT_TRUE(node_.volume().Drain(nullptr).ok());
+    // Without what the log and the read cache remember.
+    EXPECT_TRUE(node_.Open().ok());
+  }
+  absl::Status Write(uint64_t block, uint64_t version) {
+    return node_.volume().Write(block * kBlockBytes, MakeBlock(block, version).span(), false);
+  }
+  absl::StatusOr<uint64_t> Read(uint64_t block) {
+    std::vector<std::byte> data(kBlockBytes);
+    const absl::Status status = node_.volume().Read(block * kBlockBytes, data);
+    if (!status.ok()) return status;
+    return VersionOf(block, data);
+  }
+  const DeviceMetrics& Device(const VolumeMetrics& metrics, const std::string& name) {
+    return *std::ranges::find(metrics.devices, name, &DeviceMetrics::name);
+  }
+
+  CrashNode node_{{.seed = 5,
+                   .volume_blocks = 512,
+                   .segment_count = 48,
+                   .capacity_bytes = 4 << 20,
+                   .capacity_devices = 2}};
+};
+
+TEST_F(LostCapacityDeviceTest, ReadsOfTheOtherAndOfTheCachesGoOn) {
+  ASSERT_TRUE(Write(300, 7).ok());                                            // in the log only
+  for (uint64_t block = 0; block < 16; ++block) EXPECT_EQ(*Read(block), 1U);  // now in memory
+
+  node_.capacity(1).LoseAfter(0);
+
+  uint64_t lost = 0;
+  for (uint64_t block = 0; block < kWritten; ++block) {
+    const absl::StatusOr<uint64_t> version = Read(block);
+    if (version.ok()) {
+      EXPECT_EQ(*version, 1U);
+      continue;
+    }
+    EXPECT_GE(block, 16U) << "was in memory";
+    EXPECT_THAT(std::string(version.status().message()), HasSubstr("simulated disk capacity 1"));
+    ++lost;
+  }
+  EXPECT_GT(lost, kWritten / 8);
+  EXPECT_LT(lost, kWritten * 7 / 8);
+  EXPECT_EQ(*Read(300), 7U);
+  EXPECT_TRUE(Write(301, 8).ok());
+  EXPECT_TRUE(node_.volume().Flush().ok());
+  EXPECT_EQ(*Read(301), 8U);
+
+  // It comes back, with all that was on it.
+  node_.Reboot(1);
+  ASSERT_TRUE(node_.Open().ok());
+  for (uint64_t block = 0; block < kWritten; ++block) EXPECT_EQ(*Read(block), 1U);
+}
+
+TEST_F(LostCapacityDeviceTest, OneNoticeAndTheMetricsNameIt) {
+  EXPECT_TRUE(node_.volume().CheckHealth().empty());
+  node_.capacity(1).LoseAfter(0);
+
+  std::vector<VolumeNotice> notices;
+  uint64_t lost = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t block = 0; block < kWritten; ++block) lost += Read(block).ok() ? 0 : 1;
+    node_.clock().AdvanceNs(100 * kNsPerMs);
+    for (VolumeNotice& notice : node_.volume().CheckHealth()) notices.push_back(std::move(notice));
+  }
+
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_EQ(notices[0].kind, VolumeNotice::Kind::kDevice);
+  EXPECT_THAT(notices[0].text, HasSubstr("device capacity1 of group 1 (simulated disk capacity 1"));
+  EXPECT_THAT(notices[0].text, HasSubstr("the device is gone"));
+  EXPECT_EQ(std::ranges::count(notices[0].text, '\n'), 0);
+  const VolumeMetrics metrics = node_.volume().Metrics();
+  EXPECT_EQ(metrics.read.errors, lost);
+  EXPECT_TRUE(Device(metrics, "capacity1").failing);
+  EXPECT_GE(Device(metrics, "capacity1").errors, lost);
+  for (const char* const well : {"cache", "capacity0"}) {
+    EXPECT_FALSE(Device(metrics, well).failing) << well;
+    EXPECT_EQ(Device(metrics, well).errors, 0U) << well;
+  }
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ void ForEachNumber(const VolumeMetrics& m, const Visit& visit) {
   visit("destaged_blocks", m.destaged_blocks, true);
   visit("coalesced_blocks", m.coalesced_blocks, true);
   visit("deduplicated_blocks", m.deduplicated_blocks, true);
+  visit("unreduced_blocks", m.unreduced_blocks, true);
+  visit("unreadable_blocks", m.unreadable_blocks, false);
   visit("destage_raw_bytes", m.destage_raw_bytes, true);
   visit("destage_stored_bytes", m.destage_stored_bytes, true);
   visit("capacity_written_bytes", m.capacity_written_bytes, true);

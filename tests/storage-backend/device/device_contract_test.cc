@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "storage-backend/device/faulty_device.h"
 #include "storage-backend/device/mem_device.h"
+#include "storage-backend/device/metered_device.h"
 #include "storage-backend/device/shaped_device.h"
 #include "storage-backend/device/uring_device.h"
 #include "tests/storage-backend/device/device_test_util.h"
@@ -58,6 +59,11 @@ const std::vector<Implementation>& Implementations() {
                                           {.model = "nvme", .scale = 10});
          EBB_CHECK(shaped.ok());
          return Fixture{nullptr, *std::move(shaped)};
+       }},
+      {"MeteredMem",
+       [] {
+         return Fixture{nullptr,
+                        std::make_unique<MeteredDevice>(std::make_unique<MemDevice>(kDeviceBytes))};
        }},
       {"UringOnDisk", [] { return MakeUring("/tmp"); }},
       {"UringOnTmpfs", [] { return MakeUring("/dev/shm"); }},

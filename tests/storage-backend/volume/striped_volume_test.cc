@@ -235,6 +235,13 @@ TEST_F(StripedNodeTest, RequestsCountOnceAndGaugesAddUp) {
   EXPECT_EQ(metrics.dirty_bytes + metrics.clean_bytes + metrics.free_bytes,
             metrics.cache_space_bytes);
   EXPECT_EQ(metrics.cache_space_bytes, 3 * 12 * 8 * kBlockBytes);
+  std::vector<uint32_t> groups_of_caches;
+  for (const DeviceMetrics& device : metrics.devices) {
+    if (device.name == "cache") groups_of_caches.push_back(device.group);
+    EXPECT_GT(device.writes, 0U) << device.name << " of group " << device.group;
+    EXPECT_EQ(device.in_flight, 0U) << device.name << " of group " << device.group;
+  }
+  EXPECT_EQ(groups_of_caches, (std::vector<uint32_t>{0, 1, 2}));
 }
 
 TEST_F(StripedNodeTest, OneFencedGroupFailsOnlyWhatTouchesIt) {
@@ -261,7 +268,8 @@ TEST_F(StripedNodeTest, OutOfRangeRequestsTouchNothing) {
 
 // A field that AddMetrics forgets is lost on nodes with several groups: fill each with something.
 TEST(AddMetricsTest, KnowsEveryField) {
-  constexpr size_t kKnownBytes = 4 * sizeof(OpCounters) + 35 * 8;
+  constexpr size_t kKnownBytes =
+      4 * sizeof(OpCounters) + 37 * 8 + sizeof(std::vector<DeviceMetrics>);
   EXPECT_EQ(sizeof(VolumeMetrics), kKnownBytes)
       << "VolumeMetrics has changed: AddMetrics must know the new field, then this number follows";
 }
