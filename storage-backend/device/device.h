@@ -71,6 +71,8 @@ class Device {
 
   virtual uint64_t size_bytes() const = 0;
   virtual uint32_t block_bytes() const = 0;
+  // Reads are copies from memory: they wait for nothing, and their targets need no alignment.
+  virtual bool in_memory() const { return false; }
   // Bytes the device really occupies: allocated blocks of a file, size_bytes() of a block device.
   virtual absl::StatusOr<uint64_t> AllocatedBytes() = 0;
   // "file /x/cache.img, 1 GiB, shaped as nvme": for reports; a shaped device must say so.

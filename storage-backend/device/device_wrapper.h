@@ -36,6 +36,7 @@ class DeviceWrapper : public Device {
   uint32_t block_bytes() const override { return inner_.block_bytes(); }
   absl::StatusOr<uint64_t> AllocatedBytes() override { return inner_.AllocatedBytes(); }
   std::string Describe() const override { return inner_.Describe(); }
+  // in_memory() stays false: most wrappers take their time, or want to be asked as a disk is.
 
  protected:
   Device& inner() const { return inner_; }

@@ -34,6 +34,7 @@ class MeteredDevice final : public DeviceWrapper {
   absl::Status Flush() override;
   // The inner device's own: transfers stay asynchronous.
   std::unique_ptr<IoQueue> MakeQueue(size_t depth) override;
+  bool in_memory() const override { return inner().in_memory(); }
 
   Reading reading() const;
   // Of the last transfer that failed; OK when none did.

@@ -196,7 +196,8 @@ absl::Status UringDevice::WriteFrom(uint64_t offset, const std::byte* data, size
 }
 
 absl::Status UringDevice::Read(uint64_t offset, std::span<std::byte> out) {
-  EBB_RETURN_IF_ERROR(Check("read", offset, out.size(), out.data()));
+  const std::byte* const aligned = traits_.in_memory ? nullptr : out.data();
+  EBB_RETURN_IF_ERROR(Check("read", offset, out.size(), aligned));
   return ReadFrom(offset, out.data(), out.size(), 0);
 }
 

@@ -41,6 +41,7 @@ class UringDevice final : public Device {
   std::unique_ptr<IoQueue> MakeQueue(size_t depth) override;
   uint64_t size_bytes() const override { return size_bytes_; }
   uint32_t block_bytes() const override;
+  bool in_memory() const override { return traits_.in_memory; }
   absl::StatusOr<uint64_t> AllocatedBytes() override;
   std::string Describe() const override;
 

@@ -183,7 +183,8 @@ constexpr std::array<KnobSpec, kKnobCount> kTable = {{
     {KnobId::kReadAdmission, "read_admission", KnobKind::kChoice, 0, 2, 1, 1, false,
      kReadAdmissionWords, 20, KnobOwner::kOperator, "",
      "Which misses enter the read cache: one-time reads kept out against a later first hit; "
-     "frequency also protects what is read often from what is read less."},
+     "frequency also protects what is read often from what is read less. What the cache device "
+     "served enters at its second read at the earliest."},
     {KnobId::kCompactionPoliteness,
      "compaction_politeness",
      KnobKind::kInteger,

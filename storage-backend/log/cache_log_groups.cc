@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/may_block.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
@@ -17,18 +18,32 @@ constexpr uint64_t kCompanyLookNs = 50 * kNsPerUs;
 
 }  // namespace
 
-uint32_t CacheLog::IdleGroupLocked() {
-  for (;; ++groups_in_turn_) {
-    uint32_t oldest = kNoGroup;
-    for (uint32_t i = 0; i < groups_in_turn_; ++i) {
-      const Group& group = *groups_[i];
-      if (group.state != GroupState::kIdle || group.pins.load(std::memory_order_acquire) != 0) {
-        continue;
-      }
-      // The one written longest ago: the others still serve reads.
-      if (oldest == kNoGroup || group.sequence < groups_[oldest]->sequence) oldest = i;
+uint32_t CacheLog::IdleGroupLocked() const {
+  uint32_t oldest = kNoGroup;
+  for (uint32_t i = 0; i < groups_in_turn_; ++i) {
+    const Group& group = *groups_[i];
+    if (group.state != GroupState::kIdle || group.pins.load(std::memory_order_acquire) != 0) {
+      continue;
     }
-    if (oldest != kNoGroup || groups_in_turn_ == groups_.size()) return oldest;
+    // The one written longest ago: the others still serve reads.
+    if (oldest == kNoGroup || group.sequence < groups_[oldest]->sequence) oldest = i;
+  }
+  return oldest;
+}
+
+bool CacheLog::ReapDone(Lock& lock) {
+  bool any = false;
+  for (uint32_t i = 0; i < groups_in_turn_; ++i) any = ReapGroup(lock, i, /*wait=*/false) || any;
+  return any;
+}
+
+void CacheLog::FreeAGroup(Lock& lock) {
+  // What the device has finished is nobody's until it is asked for.
+  if (ReapDone(lock)) return;
+  if (groups_in_turn_ < groups_.size()) {
+    ++groups_in_turn_;
+  } else {
+    WaitForGroup(lock);
   }
 }
 
@@ -49,7 +64,7 @@ bool CacheLog::OpenGroup(Lock& lock, uint32_t slots_min, uint64_t now_ns) {
     }
     const uint32_t idle = IdleGroupLocked();
     if (idle == kNoGroup) {
-      WaitForGroup(lock);  // gives the lock up: look at everything again
+      FreeAGroup(lock);  // gives the lock up: look at everything again
       continue;
     }
     if (new_segment) {
@@ -164,6 +179,7 @@ bool CacheLog::ReapGroup(Lock& lock, uint32_t index, bool wait) {
 
 // Returns when the state of some group may have changed; all buffers were busy.
 void CacheLog::WaitForGroup(Lock& lock) {
+  MayBlock();
   if (!ready_.empty()) {
     SubmitReady(lock);
     return;
@@ -257,6 +273,7 @@ absl::Status CacheLog::Flush() {
 }
 
 absl::Status CacheLog::FlushTo(uint64_t sequence) {
+  MayBlock();
   Lock lock(mutex_);
   if (!fence_.ok()) return fence_;
   if (durable_sequence_ >= sequence) return absl::OkStatus();

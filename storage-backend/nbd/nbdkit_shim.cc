@@ -16,21 +16,20 @@
 //
 //   send      The 16 bytes in front of the data that a read returns wait for that data, which the
 //             same thread sends next: one system call and one wake-up of the client, not two.
-//   pthread_mutex_init
-//             Locks spin for a moment before they sleep: workers hold a connection's locks for
-//             about a microsecond.
+// And where nbdkit's workers hand the connection on: nbdkit_turn.h.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
 
-#include <dlfcn.h>
-#include <pthread.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "storage-backend/nbd/nbdkit_turn.h"
 
 namespace {
 
@@ -52,6 +51,22 @@ bool IsReadReply(const void* data, size_t bytes, int flags) {
 
 bool ClientIsGone() { return errno == EPIPE || errno == ECONNRESET; }
 
+// `call(flags)`, a kind of send on `fd`. A client that is slower than we are is waited for with the
+// turn in hand, as its next request would only wait behind this reply; but one that does not read
+// before its requests are taken must not wait for us for ever.
+template <typename Call>
+long SendKeepingTurn(int fd, int flags, const Call& call) {
+  constexpr int kPatienceMs = 5;
+  long sent = call(flags | MSG_DONTWAIT);
+  const auto is_full = [&] { return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); };
+  if (!is_full() || (flags & MSG_DONTWAIT) != 0) return sent;
+  pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
+  if (poll(&room, 1, kPatienceMs) > 0) sent = call(flags | MSG_DONTWAIT);
+  if (!is_full()) return sent;
+  ebb::storage::GiveUpTurn();
+  return call(flags);
+}
+
 // The held reply, whole, then as much of `data` as one call takes.
 ssize_t SendBehindReply(int fd, const void* data, size_t bytes, int flags) {
   held.fd = -1;
@@ -60,7 +75,8 @@ ssize_t SendBehindReply(int fd, const void* data, size_t bytes, int flags) {
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = 2;
-    const ssize_t sent = syscall(SYS_sendmsg, fd, &message, flags);
+    const ssize_t sent = SendKeepingTurn(
+        fd, flags, [&](int how) { return syscall(SYS_sendmsg, fd, &message, how); });
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return ClientIsGone() ? static_cast<ssize_t>(bytes) : -1;
     done += static_cast<size_t>(sent);
@@ -81,7 +97,8 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void* data, si
     std::memcpy(held.bytes, data, kReplyBytes);
     return kReplyBytes;
   }
-  const ssize_t sent = syscall(SYS_sendto, fd, data, bytes, flags, nullptr, 0);
+  const ssize_t sent = SendKeepingTurn(
+      fd, flags, [&](int how) { return syscall(SYS_sendto, fd, data, bytes, how, nullptr, 0); });
   if (sent < 0 && ClientIsGone()) return static_cast<ssize_t>(bytes);
   return sent;
 }
@@ -90,18 +107,5 @@ __attribute__((visibility("default"))) int shutdown(int fd, int how) noexcept {
   constexpr timespec kMoment = {0, 100'000'000};
   if (how == SHUT_WR) nanosleep(&kMoment, nullptr);
   return static_cast<int>(syscall(SYS_shutdown, fd, how));
-}
-
-__attribute__((visibility("default"))) int pthread_mutex_init(
-    pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) noexcept {
-  using Init = int (*)(pthread_mutex_t*, const pthread_mutexattr_t*);
-  static const Init libc_init = reinterpret_cast<Init>(dlsym(RTLD_NEXT, "pthread_mutex_init"));
-  if (attributes != nullptr) return libc_init(mutex, attributes);
-  pthread_mutexattr_t adaptive;
-  pthread_mutexattr_init(&adaptive);
-  pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
-  const int result = libc_init(mutex, &adaptive);
-  pthread_mutexattr_destroy(&adaptive);
-  return result;
 }
 }

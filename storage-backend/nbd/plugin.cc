@@ -13,6 +13,9 @@
 #include <span>
 #include <string>
 
+#include <dlfcn.h>
+
+#include "base/may_block.h"
 #include "base/status.h"
 #include "base/trace/trace_recorder.h"
 #include "base/units.h"
@@ -88,6 +91,8 @@ int ConfigComplete() {
 int AfterFork() {
   return Guarded([]() -> absl::Status {
     OutliveParent();
+    // With the shim preloaded, the worker that is about to wait lets another go on.
+    SetMayBlockHook(reinterpret_cast<MayBlockHook>(dlsym(RTLD_DEFAULT, "ebb_nbdkit_may_block")));
     EBB_ASSIGN_OR_RETURN(stop, GracefulStop::Install([] {
                            const NodeServer* serving = live_node;
                            return serving == nullptr

@@ -3,7 +3,7 @@
 namespace ebb::storage {
 
 void ReadAdmissionPolicy::Forget() {
-  seen_.Reset(kind_ == ReadAdmission::kAlways ? 0 : slot_count_);
+  seen_.Reset(slot_count_);
   counts_.Reset(kind_ == ReadAdmission::kFrequency ? slot_count_ : 0);
 }
 
@@ -19,19 +19,23 @@ void ReadAdmissionPolicy::SetKind(ReadAdmission kind) {
   Forget();
 }
 
-bool ReadAdmissionPolicy::Admit(uint64_t key, std::optional<uint64_t> victim) {
+bool ReadAdmissionPolicy::SeenBefore(uint64_t key) {
+  if (seen_.Take(key)) return true;
+  seen_.Add(key);
+  return false;
+}
+
+bool ReadAdmissionPolicy::Admit(uint64_t key, ReadFrom from, std::optional<uint64_t> victim) {
   switch (kind_) {
     case ReadAdmission::kAlways:
-      return true;
+      return from == ReadFrom::kCapacity || SeenBefore(key);
     case ReadAdmission::kSecondHit:
-      if (seen_.Take(key)) return true;
-      seen_.Add(key);
-      return false;
+      return SeenBefore(key);
     case ReadAdmission::kFrequency:
       // What is read once is not counted at all: a scan would fill the counters of everybody.
       if (!seen_.Contains(key)) {
         seen_.Add(key);
-        return !victim.has_value();
+        return from == ReadFrom::kCapacity && !victim.has_value();
       }
       counts_.Add(key);
       return !victim.has_value() || counts_.Count(key) > counts_.Count(*victim);

@@ -129,9 +129,9 @@ std::optional<uint64_t> ReadCache::VictimBlock() {
   return At(victim)->block;
 }
 
-bool ReadCache::Admits(uint64_t block) {
+bool ReadCache::Admits(uint64_t block, ReadAdmissionPolicy::ReadFrom from) {
   if (chunks_.empty()) return false;
-  return admission_.Admit(block, admission_.ComparesVictims() ? VictimBlock() : std::nullopt);
+  return admission_.Admit(block, from, admission_.ComparesVictims() ? VictimBlock() : std::nullopt);
 }
 
 ReadCache::Slot* ReadCache::Allocate() {

@@ -69,7 +69,7 @@ class ReadCache {
   Slot* FindAndPin(uint64_t block);
   bool Contains(uint64_t block) { return ShardOf(block).contains(block); }
   // Whether a block that missed should be kept.
-  bool Admits(uint64_t block);
+  bool Admits(uint64_t block, ReadAdmissionPolicy::ReadFrom from);
   // A slot to fill; nullptr when the cache is off or every slot is in use.
   Slot* Allocate();
   // The allocated slot is filled and now holds `block`, replacing an older copy.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "base/may_block.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "storage-backend/volume/volume_impl.h"
@@ -187,7 +188,9 @@ void VolumeImpl::PlanKeeping(ReadPlan& plan) {
         one.source == Source::kCapacity ||
         (one.source == Source::kLog && one.place.kind == CacheLog::Place::Kind::kDevice);
     if (!missed) continue;
-    if (i < plan.wanted && !read_cache_.Admits(plan.first_block + i)) continue;
+    const auto from = one.source == Source::kCapacity ? ReadAdmissionPolicy::ReadFrom::kCapacity
+                                                      : ReadAdmissionPolicy::ReadFrom::kCacheDevice;
+    if (i < plan.wanted && !read_cache_.Admits(plan.first_block + i, from)) continue;
     one.fill = read_cache_.Allocate();
     plan.keeps = plan.keeps || one.fill != nullptr;
   }
@@ -204,6 +207,9 @@ absl::Status VolumeImpl::CheckBlock(const BlockPlan& plan, uint64_t block, uint3
 absl::Status VolumeImpl::CopyAndCut(ReadPlan& plan, std::span<std::byte> out,
                                     ReadScratch& scratch) {
   scratch.runs.clear();
+  const auto fits_device = [&](const std::byte* to) {
+    return parts_.cache->in_memory() || IsAligned(to);
+  };
   const size_t count = plan.blocks.size();
   for (size_t i = 0; i < count; ++i) {
     BlockPlan& one = plan.blocks[i];
@@ -238,7 +244,7 @@ absl::Status VolumeImpl::CopyAndCut(ReadPlan& plan, std::span<std::byte> out,
   for (ReadRun& run : scratch.runs) {
     // What was not asked for, or cannot be a target of the device, goes through our own memory.
     const bool in_log = plan.blocks[run.begin].source == Source::kLog;
-    const bool bounce = run.end > plan.wanted || (in_log && !IsAligned(out.data()));
+    const bool bounce = run.end > plan.wanted || (in_log && !fits_device(out.data()));
     if (bounce && scratch.bounce.size() < count * kBlockBytes) {
       scratch.bounce = AlignedBuffer(count * kBlockBytes);
     }
@@ -281,6 +287,7 @@ void VolumeImpl::ReadFromCache(const ReadPlan& plan, ReadScratch& scratch) {
     return plan.blocks[run.begin].source == Source::kLog;
   };
   const auto count = std::count_if(scratch.runs.begin(), scratch.runs.end(), in_log);
+  if (count > 0 && !parts_.cache->in_memory()) MayBlock();
   if (count > 1 && scratch.queue == nullptr) scratch.queue = parts_.cache->MakeQueue(kDepth);
   for (ReadRun& run : scratch.runs) {
     if (!in_log(run)) continue;
@@ -321,6 +328,7 @@ absl::Status VolumeImpl::FinishCacheRun(ReadPlan& plan, ReadRun& run) {
 
 absl::Status VolumeImpl::ReadFromCapacity(ReadPlan& plan, ReadRun& run, ReadScratch& scratch) {
   const std::span<bool> mapped(scratch.mapped.get(), run.end - run.begin);
+  MayBlock();
   EBB_RETURN_IF_ERROR(
       tier_->Read(plan.first_block + run.begin, run.end - run.begin, run.data, mapped));
   for (size_t i = run.begin; i < run.end; ++i) {

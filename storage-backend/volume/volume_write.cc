@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/may_block.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"
@@ -203,7 +204,9 @@ uint64_t VolumeImpl::HoldUntilNs(uint64_t bytes) {
 
 void VolumeImpl::Throttle(uint64_t bytes) {
   const uint64_t until_ns = HoldUntilNs(bytes);
-  if (until_ns != 0) clock_.SleepUntilNs(until_ns);
+  if (until_ns == 0) return;
+  MayBlock();
+  clock_.SleepUntilNs(until_ns);
 }
 
 absl::Status VolumeImpl::CheckSpace(uint64_t first_block, uint64_t blocks) {
@@ -214,6 +217,7 @@ absl::Status VolumeImpl::CheckSpace(uint64_t first_block, uint64_t blocks) {
   if (fits(std::max(blocks, admitting_blocks_.load(std::memory_order_relaxed)))) {
     return absl::OkStatus();
   }
+  MayBlock();
   // Near full, look closer: a block that is dirty already needs no more room, and blocks of a batch
   // that is being stored count twice until it is done.
   const std::lock_guard step(step_mutex_);
@@ -230,6 +234,7 @@ absl::Status VolumeImpl::CheckSpace(uint64_t first_block, uint64_t blocks) {
 }
 
 absl::Status VolumeImpl::MakeRoom(uint64_t waiting_since_ns) {
+  MayBlock();
   if (!config_.background_threads) {
     EBB_ASSIGN_OR_RETURN(const bool worked, RunBackgroundStep());
     if (worked) return absl::OkStatus();

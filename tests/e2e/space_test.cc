@@ -31,10 +31,11 @@ class SpaceTest : public ::testing::Test {
  protected:
   std::string node_dir() const { return scratch_.path() + "/node"; }
 
+  // All of the content fits the cache: a node that falls behind leaves reduction out.
   void StartNode(const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
         "node",         "start", "--dir",           node_dir(), "--volume-size",    "256M",
-        "--cache-size", "64M",   "--capacity-size", "512M",     "--capacity-count", "2"};
+        "--cache-size", "256M",  "--capacity-size", "512M",     "--capacity-count", "2"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ProgramResult start = RunProgram(kEbb, arguments);
     ASSERT_EQ(start.exit_code, 0) << start.err;

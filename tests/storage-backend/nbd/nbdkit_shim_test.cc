@@ -1,5 +1,6 @@
 // The calls that the shim puts in front of libc's, taken out of it and called by hand.
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <string>
 #include <thread>
@@ -112,6 +113,124 @@ TEST_F(NbdkitShimTest, OtherErrorsStayErrors) {
   EXPECT_EQ(send_(-1, "x", 1, MSG_NOSIGNAL), -1);
   EXPECT_EQ(errno, EBADF);
   EXPECT_EQ(send_(-1, kReply.data(), kReply.size(), 0), -1);
+}
+
+// A worker's turn, with the shim's calls in place of libc's.
+class NbdkitTurnTest : public NbdkitShimTest {
+ protected:
+  using OnMutexFn = int (*)(pthread_mutex_t*);
+  using ReadFn = ssize_t (*)(int, void*, size_t);
+
+  void SetUp() override {
+    NbdkitShimTest::SetUp();
+    lock_ = reinterpret_cast<OnMutexFn>(dlsym(shim_, "pthread_mutex_lock"));
+    unlock_ = reinterpret_cast<OnMutexFn>(dlsym(shim_, "pthread_mutex_unlock"));
+    destroy_ = reinterpret_cast<OnMutexFn>(dlsym(shim_, "pthread_mutex_destroy"));
+    read_ = reinterpret_cast<ReadFn>(dlsym(shim_, "read"));
+    may_block_ = reinterpret_cast<void (*)()>(dlsym(shim_, "ebb_nbdkit_may_block"));
+    ASSERT_TRUE(lock_ != nullptr && unlock_ != nullptr && destroy_ != nullptr);
+    ASSERT_TRUE(read_ != nullptr && may_block_ != nullptr);
+  }
+  // What a worker of nbdkit does to receive a request.
+  void Receive(const std::string& request) {
+    ASSERT_EQ(write(sockets_[1], request.data(), request.size()),
+              static_cast<ssize_t>(request.size()));
+    ASSERT_EQ(lock_(&turn_), 0);
+    ASSERT_EQ(lock_(&status_), 0);
+    ASSERT_EQ(unlock_(&status_), 0);
+    std::string bytes(request.size(), '\0');
+    ASSERT_EQ(read_(sockets_[0], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(unlock_(&turn_), 0);
+  }
+  // Whether another worker could receive now: asked of the lock itself, with libc's own call.
+  bool IsFree() {
+    if (pthread_mutex_trylock(&turn_) != 0) return false;
+    pthread_mutex_unlock(&turn_);
+    return true;
+  }
+
+  const std::string request_ = std::string("\x25\x60\x95\x13", 4) + std::string(24, 'r');
+  pthread_mutex_t turn_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_t status_ = PTHREAD_MUTEX_INITIALIZER;
+  OnMutexFn lock_ = nullptr;
+  OnMutexFn unlock_ = nullptr;
+  OnMutexFn destroy_ = nullptr;
+  ReadFn read_ = nullptr;
+  void (*may_block_)() = nullptr;
+};
+
+TEST_F(NbdkitTurnTest, IsKeptFromRequestToRequest) {
+  for (int i = 0; i < 3; ++i) {
+    Receive(request_);
+    EXPECT_FALSE(IsFree());
+  }
+  may_block_();
+  EXPECT_TRUE(IsFree());
+  may_block_();  // nothing more to give
+  EXPECT_TRUE(IsFree());
+  Receive(request_);
+  EXPECT_FALSE(IsFree());
+  may_block_();
+}
+
+TEST_F(NbdkitTurnTest, OtherLocksAndOtherBytesAreNotKept) {
+  Receive(std::string(28, 'x'));  // no request
+  EXPECT_TRUE(IsFree());
+  Receive(request_ + "more");  // not read on its own
+  EXPECT_TRUE(IsFree());
+  Receive(request_);
+  ASSERT_EQ(lock_(&status_), 0);
+  ASSERT_EQ(unlock_(&status_), 0);
+  EXPECT_EQ(pthread_mutex_trylock(&status_), 0);
+  pthread_mutex_unlock(&status_);
+  may_block_();
+}
+
+// Goal: a connection's last worker leaves no lock behind that another waits for.
+TEST_F(NbdkitTurnTest, EndsWithItsThread) {
+  std::thread([&] {
+    Receive(request_);
+    EXPECT_FALSE(IsFree());
+  }).join();
+  EXPECT_TRUE(IsFree());
+}
+
+TEST_F(NbdkitTurnTest, EndsWithItsLock) {
+  Receive(request_);
+  EXPECT_EQ(destroy_(&turn_), 0);
+  // Another lock at the same place is another lock.
+  turn_ = PTHREAD_MUTEX_INITIALIZER;
+  ASSERT_EQ(lock_(&turn_), 0);
+  EXPECT_FALSE(IsFree());
+  ASSERT_EQ(unlock_(&turn_), 0);
+  EXPECT_TRUE(IsFree());
+}
+
+// Goal: a client that reads nothing before its own requests are taken does not wait for ever: a
+// worker whose reply finds no room lets another receive.
+TEST_F(NbdkitTurnTest, IsGivenUpToAClientThatDoesNotRead) {
+  std::atomic<bool> received = false;
+  std::thread worker([&] {
+    Receive(request_);
+    received = true;
+    const std::string data(8 << 20, 'd');
+    for (size_t sent = 0; sent < data.size();) {
+      const ssize_t now = send_(sockets_[0], data.data() + sent, data.size() - sent, MSG_NOSIGNAL);
+      ASSERT_GT(now, 0);
+      sent += static_cast<size_t>(now);
+    }
+  });
+  while (!received) std::this_thread::yield();
+  // Only once the turn is free does this client begin to read.
+  ASSERT_EQ(pthread_mutex_lock(&turn_), 0);
+  pthread_mutex_unlock(&turn_);
+  std::string piece(1 << 16, '\0');
+  for (size_t got = 0; got < size_t{8} << 20;) {
+    const ssize_t now = recv(sockets_[1], piece.data(), piece.size(), 0);
+    ASSERT_GT(now, 0);
+    got += static_cast<size_t>(now);
+  }
+  worker.join();
 }
 
 TEST_F(NbdkitShimTest, PlainLocksSpinBeforeTheySleep) {

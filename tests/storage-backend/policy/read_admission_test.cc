@@ -23,46 +23,59 @@ ReadAdmissionPolicy Make(ReadAdmission kind, uint32_t slot_count) {
   return admission;
 }
 
+constexpr auto kDisk = ReadAdmissionPolicy::ReadFrom::kCapacity;
+constexpr auto kCacheDevice = ReadAdmissionPolicy::ReadFrom::kCacheDevice;
+
 TEST(ReadAdmissionPolicyTest, AlwaysAdmitsWhenAskedTo) {
   ReadAdmissionPolicy admission = Make(ReadAdmission::kAlways, 16);
 
-  EXPECT_TRUE(admission.Admit(1, 2));
+  EXPECT_TRUE(admission.Admit(1, kDisk, 2));
+}
+
+// Goal: uniform reads from the cache device, of far more than fits in memory, are not all copied.
+TEST(ReadAdmissionPolicyTest, WhatTheCacheDeviceServesEntersAtItsSecondRead) {
+  for (const auto kind :
+       {ReadAdmission::kAlways, ReadAdmission::kSecondHit, ReadAdmission::kFrequency}) {
+    ReadAdmissionPolicy admission = Make(kind, 16);
+    EXPECT_FALSE(admission.Admit(1, kCacheDevice, std::nullopt));
+    EXPECT_TRUE(admission.Admit(1, kCacheDevice, std::nullopt));
+  }
 }
 
 TEST(ReadAdmissionPolicyTest, SecondHitAdmitsTheSecondMissOnly) {
   ReadAdmissionPolicy admission = Make(ReadAdmission::kSecondHit, 16);
 
-  EXPECT_FALSE(admission.Admit(1, std::nullopt));
-  EXPECT_TRUE(admission.Admit(1, std::nullopt));
-  EXPECT_FALSE(admission.Admit(1, std::nullopt));  // its memory was used up
+  EXPECT_FALSE(admission.Admit(1, kDisk, std::nullopt));
+  EXPECT_TRUE(admission.Admit(1, kDisk, std::nullopt));
+  EXPECT_FALSE(admission.Admit(1, kDisk, std::nullopt));  // its memory was used up
 }
 
 TEST(ReadAdmissionPolicyTest, ForgetsAfterAsManyMissesAsSlots) {
   ReadAdmissionPolicy admission = Make(ReadAdmission::kSecondHit, 100);
-  EXPECT_FALSE(admission.Admit(1, std::nullopt));
+  EXPECT_FALSE(admission.Admit(1, kDisk, std::nullopt));
 
-  for (uint64_t key = 1000; key < 1100; ++key) admission.Admit(key, std::nullopt);
+  for (uint64_t key = 1000; key < 1100; ++key) admission.Admit(key, kDisk, std::nullopt);
 
-  EXPECT_FALSE(admission.Admit(1, std::nullopt));
+  EXPECT_FALSE(admission.Admit(1, kDisk, std::nullopt));
 }
 
 TEST(ReadAdmissionPolicyTest, SettingWhatIsSetForgetsNothing) {
   ReadAdmissionPolicy admission = Make(ReadAdmission::kSecondHit, 100);
-  EXPECT_FALSE(admission.Admit(1, std::nullopt));
+  EXPECT_FALSE(admission.Admit(1, kDisk, std::nullopt));
 
   admission.SetKind(ReadAdmission::kSecondHit);
   admission.Resize(100);
 
-  EXPECT_TRUE(admission.Admit(1, std::nullopt));
+  EXPECT_TRUE(admission.Admit(1, kDisk, std::nullopt));
 }
 
 TEST(ReadAdmissionPolicyTest, FrequencyAdmitsWhatIsAskedForMoreOftenThanTheVictim) {
   ReadAdmissionPolicy admission = Make(ReadAdmission::kFrequency, 100);
-  EXPECT_TRUE(admission.Admit(7, std::nullopt));  // there is room
-  admission.OnHit(7);                             // seen twice
+  EXPECT_TRUE(admission.Admit(7, kDisk, std::nullopt));  // there is room
+  admission.OnHit(7);                                    // seen twice
 
-  EXPECT_FALSE(admission.Admit(1, 7));
-  EXPECT_FALSE(admission.Admit(1, 7));
+  EXPECT_FALSE(admission.Admit(1, kDisk, 7));
+  EXPECT_FALSE(admission.Admit(1, kDisk, 7));
 }
 
 // A cache of keys behind an admission; counts hits of what it is told to count.
@@ -82,7 +95,7 @@ class AdmittingCache {
     }
     std::optional<uint64_t> victim;
     if (free_.empty()) victim = keys_[policy_->Victim()];
-    if (!admission_.Admit(key, victim)) return false;
+    if (!admission_.Admit(key, kDisk, victim)) return false;
     if (free_.empty()) {
       const uint32_t slot = policy_->Evict();
       EXPECT_EQ(keys_[slot], *victim);

@@ -41,7 +41,7 @@ TEST(ReadCacheTest, OffUntilItHasMemory) {
   ReadCache cache;
   EXPECT_TRUE(cache.off());
   EXPECT_EQ(cache.Allocate(), nullptr);
-  EXPECT_FALSE(cache.Admits(1));
+  EXPECT_FALSE(cache.Admits(1, ReadAdmissionPolicy::ReadFrom::kCapacity));
 }
 
 TEST(ReadCacheTest, PinnedSlotIsNeitherReusedNorFreed) {
@@ -92,7 +92,9 @@ TEST(ReadCacheTest, AgreesWithAModelThroughResizesAndPolicyChanges) {
         ASSERT_EQ(found, model[block]);
       }
     } else if (action < 900) {
-      if (cache.off() || (rng.Chance(0.5) && !cache.Admits(block))) continue;
+      if (cache.off() ||
+          (rng.Chance(0.5) && !cache.Admits(block, ReadAdmissionPolicy::ReadFrom::kCapacity)))
+        continue;
       Put(cache, block, step);
       model[block] = step;
     } else if (action < 990) {
