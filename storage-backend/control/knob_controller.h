@@ -80,6 +80,9 @@ struct KnobState {
 
 class KnobController {
  public:
+  // How often Tick is to be called: what the promise to be back on the incumbent 200 ms after a
+  // trip condition holds rests on.
+  static constexpr uint64_t kTickIntervalMs = 100;
   // Makes the store run a setting; refuses illegal ones.
   using Apply = std::function<absl::Status(const Setting&)>;
   // A metrics snapshot for the trip conditions; its now_ns is filled in here.
@@ -103,7 +106,7 @@ class KnobController {
   absl::StatusOr<uint64_t> Commit(const std::string& lease);
   absl::StatusOr<uint64_t> Revert(const std::string& lease, const std::string& reason);
 
-  // Checks lease and trip conditions, and reverts where due: called every 100 ms.
+  // Checks lease and trip conditions, and reverts where due: called every kTickIntervalMs.
   void Tick();
 
   KnobState State() const;

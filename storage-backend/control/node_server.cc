@@ -15,7 +15,7 @@
 namespace ebb::storage {
 namespace {
 
-constexpr auto kWatchInterval = std::chrono::milliseconds(100);
+constexpr std::chrono::milliseconds kWatchInterval{KnobController::kTickIntervalMs};
 
 // Different at every start of every node: 53 bits, so that JSON readers keep them all.
 uint64_t MakeEpoch(Clock& clock) {
