@@ -85,13 +85,15 @@ absl::StatusOr<bool> VolumeImpl::RunBackgroundStep() {
   return tier_->CompactStep();
 }
 
-void VolumeImpl::NoteBackgroundError(const absl::Status& status) {
+void VolumeImpl::NoteBackground(const absl::StatusOr<bool>& result) {
   const std::lock_guard lock(background_mutex_);
-  // A new kind of trouble gets one line; repetitions and recovery's end none.
-  if (!status.ok() && status != background_error_) {
-    fmt::print(stderr, "ebb: background: {}\n", status.ToString());
+  // A kind of trouble gets one line until something was done again: each try fails elsewhere.
+  if (!result.ok() && result.status().code() != told_background_) {
+    fmt::print(stderr, "ebb: background: {}\n", result.status().ToString());
+    told_background_ = result.status().code();
   }
-  background_error_ = status;
+  if (result.ok() && *result) told_background_ = absl::StatusCode::kOk;
+  background_error_ = result.status();
 }
 
 void VolumeImpl::BackgroundLoop() {
@@ -134,7 +136,7 @@ void VolumeImpl::BackgroundLoop() {
         }
       }
       worked = result.ok() && *result;
-      if (result.ok() || !absl::IsCancelled(result.status())) NoteBackgroundError(result.status());
+      if (result.ok() || !absl::IsCancelled(result.status())) NoteBackground(result);
       if (!result.ok()) error_until_ns = clock_.MonotonicNs() + kErrorPauseNs;
     }
     if (worked || resizing) continue;

@@ -179,7 +179,8 @@ class VolumeImpl final : public Volume {
   absl::StatusOr<bool> DestageStep(double keep_fill, bool quiet);
   // Grows or shrinks the read cache a little toward its target; false when it is there.
   bool ResizeReadCacheStep(size_t chunks_max);
-  void NoteBackgroundError(const absl::Status& status);
+  // How a step of the background went.
+  void NoteBackground(const absl::StatusOr<bool>& result);
 
   VolumeImpl(const VolumeConfig& config, VolumeParts parts, Clock& clock);
   absl::Status Start(const std::function<void(double)>& progress);
@@ -225,6 +226,7 @@ class VolumeImpl final : public Volume {
   std::condition_variable background_wake_;
   bool kicked_ = false;
   absl::Status background_error_;  // of the last destage batch
+  absl::StatusCode told_background_ = absl::StatusCode::kOk;
   std::atomic<int> drains_{0};
   std::atomic<bool> stopping_{false};
   bool closed_ = false;

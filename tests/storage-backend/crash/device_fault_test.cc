@@ -1,6 +1,8 @@
 // The n-th transfer of a kind fails on one of the devices, for n = 1, 2, 3, ... until the operation
 // passes without meeting the fault. Nothing that was promised may be lost, nothing wrong be read.
+#include <chrono>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include <gmock/gmock.h>
@@ -360,6 +362,37 @@ TEST_F(LostCapacityDeviceTest, OneNoticeAndTheMetricsNameIt) {
     EXPECT_FALSE(Device(metrics, well).failing) << well;
     EXPECT_EQ(Device(metrics, well).errors, 0U) << well;
   }
+}
+
+// Goal: a destage that is tried again every second does not fill the log. Each try fails at another
+// place of the device.
+TEST_F(LostCapacityDeviceTest, DestageThatTriesOnSaysItOnce) {
+  node_.config().background_threads = true;
+  node_.config().setting.Set(KnobId::kDestageWatermark, 5);
+  ASSERT_TRUE(node_.Open().ok());
+  node_.capacity(1).LoseAfter(0);
+  testing::internal::CaptureStderr();
+  for (uint64_t block = 300; block < 400; ++block) EXPECT_TRUE(Write(block, 2).ok());
+  EXPECT_TRUE(node_.volume().Flush().ok());
+  std::vector<VolumeNotice> notices;
+  const auto tries = [&] { return node_.capacity(1).counts().faults; };
+  for (int retry = 0; retry < 6; ++retry) {
+    const uint64_t before = tries();
+    for (int i = 0; i < 3000 && tries() == before; ++i) {
+      node_.clock().AdvanceNs(100 * kNsPerMs);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      for (VolumeNotice& notice : node_.volume().CheckHealth()) {
+        if (notice.kind == VolumeNotice::Kind::kDevice) notices.push_back(std::move(notice));
+      }
+    }
+    EXPECT_GT(tries(), before) << "destage gave up";
+  }
+  node_.Kill();
+
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("simulated disk capacity 1"));
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_EQ(notices.size(), 1U);
 }
 
 }  // namespace
