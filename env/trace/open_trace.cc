@@ -55,6 +55,7 @@ class OwnSource final : public TraceSource {
   explicit OwnSource(std::unique_ptr<trace::TraceReader> reader) : reader_(std::move(reader)) {
     traits_.format = kOwnFormat.name;
     traits_.has_content = true;
+    traits_.has_compressibility = true;
     traits_.volume_bytes = reader_->header().volume_bytes;
   }
 

@@ -18,6 +18,7 @@ namespace {
 using trace::TraceOp;
 
 constexpr uint64_t kStopCheckNs = 100 * kNsPerMs;
+constexpr uint64_t kProgressRequests = 64;
 
 // One request on its way, with its buffer.
 struct Flight : TargetRequest {
@@ -95,11 +96,24 @@ class Replay {
     }
     last_sent_ns_ = flight->sent_ns;
     last_due_ns_ = flight->due_ns;
+    ++sent_;
+    if (options_.on_progress && sent_ % kProgressRequests == 0) ShowProgress();
     if (open_loop()) {
       report_.drift.Record(flight->sent_ns - flight->due_ns);
       if (flight->waited_for_depth && flight->sent_ns > flight->due_ns) ++report_.depth_limited;
     }
     return absl::OkStatus();
+  }
+
+  void ShowProgress() {
+    double share = -1;
+    if (options_.duration_ns > 0) {
+      share = static_cast<double>(last_sent_ns_ - begin_ns_) /
+              static_cast<double>(options_.duration_ns);
+    } else if (options_.stop == nullptr) {
+      share = source_->progress();
+    }
+    options_.on_progress(std::min(share, 1.0), sent_);
   }
 
   // Takes answers; waits for one unless there is something to send before.
@@ -143,6 +157,7 @@ class Replay {
   bool was_full_ = false;   // `depth` were in flight when the next one could have been prepared
   bool ended_ = false;      // nothing more to take from the trace
   ReplayReport report_;
+  uint64_t sent_ = 0;
   uint64_t begin_ns_ = 0;
   bool begun_ = false;
   uint64_t first_sent_ns_ = 0;

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -32,6 +33,9 @@ struct ReplayOptions {
   uint64_t duration_ns = 0;
   // Set: the trace is repeated until this becomes true (or duration_ns is over).
   const std::atomic<bool>* stop = nullptr;
+  // Called now and then: how far it is, in [0, 1] (negative when only `stop` ends it), and how many
+  // requests were sent.
+  std::function<void(double share, uint64_t requests)> on_progress = {};
 };
 
 struct ReplayReport {

@@ -44,6 +44,8 @@ class RequestSource {
   absl::StatusOr<bool> Next(TargetRequest* request, AlignedBuffer* buffer, uint64_t* time_ns);
 
   const Counts& counts() const { return counts_; }
+  // How far the present pass is, in [0, 1].
+  double progress() const { return reader_->progress(); }
 
  private:
   RequestSource(std::string path, const BlockTarget& target, const Options& options)

@@ -81,6 +81,7 @@ class SynthSource final : public TraceSource {
     if (end_ns_ == 0) end_ns_ = options.requests_max == 0 ? round_ns_ : ~uint64_t{0};
     traits_.format = "synth";
     traits_.has_content = true;
+    traits_.has_compressibility = true;
     for (const SynthPhase& phase : options.phases) {
       traits_.volume_bytes =
           std::max(traits_.volume_bytes, phase.offset_bytes + phase.working_set_bytes);

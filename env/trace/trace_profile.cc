@@ -247,7 +247,7 @@ TraceProfile TraceProfiler::Finish() const {
   profile.distinct_contents = state.contents.distinct();
   profile.duplicate_share = state.contents.repeat_share();
   profile.zero_share = Share(state.zero_blocks, profile.content_blocks);
-  if (state.compressible_bytes > 0) {
+  if (state.traits.has_compressibility && state.compressible_bytes > 0) {
     profile.compressed_share =
         state.compressed_bytes / static_cast<double>(state.compressible_bytes);
   }

@@ -22,6 +22,7 @@ struct TraceTraits {
   bool has_times = true;     // else time_ns is 0 throughout: only the order is known
   bool has_ops = true;       // else every request is called a read
   bool has_content = false;  // fingerprints of what is written (and, for FIU, of what is read)
+  bool has_compressibility = false;  // and how well that shrinks
   bool has_latency = false;
   uint64_t volume_bytes = 0;  // size of the recorded device; 0: not known
 };

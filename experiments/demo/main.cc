@@ -31,8 +31,7 @@ void CatchSignals() {
 std::string Missing(const Options& options) {
   const std::string ebbd = options.bin_dir + "/ebbd";
   const std::string cli = options.bin_dir + "/ebb";
-  const std::string replay = options.bin_dir + "/ebb-trace";
-  for (const std::string& path : {ebbd, cli, replay, options.plugin_path, options.trace_path}) {
+  for (const std::string& path : {ebbd, cli, options.plugin_path, options.trace_path}) {
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return path;
   }

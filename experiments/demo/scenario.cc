@@ -153,7 +153,8 @@ std::vector<std::string> FillCommand(const std::string& nbd_uri, const NodeShape
 std::vector<std::string> LoadCommand(const Options& options, const Phase& phase,
                                      const std::string& nbd_uri, const NodeShape& shape) {
   if (phase.fio.empty()) {
-    return {options.bin_dir + "/ebb-trace",
+    return {options.bin_dir + "/ebb",
+            "trace",
             "replay",
             options.trace_path,
             "--uri",

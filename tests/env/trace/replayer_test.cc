@@ -217,6 +217,24 @@ TEST_F(ReplayerTest, DurationCutsAGapShort) {
   EXPECT_LT(clock_.MonotonicNs() - begin_ns, 2 * kNsPerS);
 }
 
+TEST_F(ReplayerTest, ProgressGrowsToTheEnd) {
+  std::vector<double> shares;
+  uint64_t last_requests = 0;
+  ReplayOptions options{.duration_ns = kNsPerS};
+  options.on_progress = [&](double share, uint64_t requests) {
+    shares.push_back(share);
+    last_requests = requests;
+  };
+
+  ASSERT_TRUE(ReplayTrace(WriteReads(1000, kNsPerMs), target_, options, clock_).ok());
+
+  ASSERT_EQ(shares.size(), 1000U / 64);
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_NEAR(shares.front(), 0.063, 0.001);
+  EXPECT_NEAR(shares.back(), 0.959, 0.001);
+  EXPECT_EQ(last_requests, 960U);
+}
+
 TEST_F(ReplayerTest, StopEndsTheReplay) {
   const std::atomic<bool> stop{true};
 

@@ -72,7 +72,8 @@ TEST(ScenarioTest, TheTraceIsReplayedByTheReplayer) {
 
   const auto command = LoadCommand(options, DemoPhases(shape)[4], "nbd://x", shape);
 
-  EXPECT_EQ(command[0], "/bin/dir/ebb-trace");
+  EXPECT_EQ(command[0], "/bin/dir/ebb");
+  EXPECT_EQ(command[1], "trace");
   EXPECT_THAT(command, Contains("/data/some.ebbt"));
   EXPECT_THAT(command, Contains("nbd://x"));
 }

@@ -1,0 +1,286 @@
+#include "api/cli/trace_commands.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "api/cli/progress.h"
+#include "api/cli/table.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "env/trace/nbd_target.h"
+#include "env/trace/profile_report.h"
+#include "env/trace/replayer.h"
+#include "env/trace/synth.h"
+#include "env/trace/trace_profile.h"
+#include "env/trace/trace_sink.h"
+#include "env/trace/trace_source.h"
+#include "fmt/format.h"
+
+namespace ebb::cli {
+namespace {
+
+constexpr const char* kTraceFooter =
+    "What is in a trace, whoever recorded it ('ebb trace formats' lists what can be read):\n"
+    "  ebb trace info web.ebbt\n"
+    "  ebb trace info --format msr hm_1.csv.gz --json\n"
+    "For Ebb, or for fio:\n"
+    "  ebb trace convert --format spc Financial1.spc.zst financial.ebbt\n"
+    "  ebb trace convert financial.ebbt financial.iolog\n"
+    "A load that nobody recorded:\n"
+    "  ebb trace synth --preset iometer-database --zipf 0.9 --duration 5min db.ebbt\n"
+    "Onto a volume, whose data are lost:\n"
+    "  ebb trace replay db.ebbt --uri 'nbd+unix:///?socket=/tmp/alpha/nbd.sock'";
+
+// Which trace, and how to read it.
+struct Input {
+  std::string path;
+  std::string format;
+  double broken_percent_max = 1;
+  bool wait_is_ms = false;
+
+  absl::StatusOr<std::unique_ptr<env::TraceSource>> Open() const {
+    return env::OpenTrace(
+        path, format,
+        {.broken_share_max = broken_percent_max / 100, .iolog_wait_is_ms_since_start = wait_is_ms});
+  }
+};
+
+void AddInput(CLI::App* command, Input& input) {
+  command->add_option("trace", input.path, "the trace, also compressed; - is the standard input")
+      ->required();
+  command->add_option("--format", input.format,
+                      "its format, where its first bytes do not make that certain");
+  command
+      ->add_option("--broken-max", input.broken_percent_max,
+                   "percent of broken entries put up with (1)")
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_flag("--wait-ms", input.wait_is_ms,
+                    "fio iolog 2: 'wait' is milliseconds since the start, as fio's code takes it");
+}
+
+void ShowProgress(Progress& progress, const env::TraceSource& source) {
+  progress.Show(source.progress(), fmt::format("{} requests", source.counts().records));
+}
+
+absl::Status Info(Session& session, const Input& input) {
+  EBB_ASSIGN_OR_RETURN(const auto source, input.Open());
+  absl::StatusOr<env::TraceProfile> profile;
+  {
+    Progress progress;
+    profile = env::ProfileTrace(
+        *source, [&progress](const env::TraceSource& s) { ShowProgress(progress, s); });
+  }
+  EBB_RETURN_IF_ERROR(profile.status());
+  session.Print(session.format == Format::kJson ? env::ProfileJson(*profile, *source)
+                                                : env::ProfileText(*profile, *source));
+  return absl::OkStatus();
+}
+
+struct Output {
+  std::string path;
+  std::string format;
+  std::string file_name = "ebb";
+
+  // By the name's end unless told.
+  std::string Format() const {
+    if (!format.empty()) return format;
+    return path.ends_with(".iolog") ? "iolog" : "ebbt";
+  }
+};
+
+void AddOutput(CLI::App* command, Output& output) {
+  command->add_option("output-file", output.path, "the file to write")->required();
+  command->add_option("--to", output.format, "ebbt, or iolog (fio, version 3)")
+      ->check(CLI::IsMember({"ebbt", "iolog"}));
+  command->add_option("--file-name", output.file_name,
+                      "iolog: the file that fio shall work on (ebb)");
+}
+
+// Copies `source` into `output` and says what came of it.
+absl::Status Write(Session& session, env::TraceSource& source, const Output& output,
+                   const std::string& note) {
+  EBB_ASSIGN_OR_RETURN(const auto sink,
+                       env::OpenTraceSink(output.path, output.Format(),
+                                          {.note = note,
+                                           .volume_bytes = source.traits().volume_bytes,
+                                           .file_name = output.file_name}));
+  {
+    Progress progress;
+    EBB_RETURN_IF_ERROR(env::CopyTrace(
+        source, *sink, [&progress](const env::TraceSource& s) { ShowProgress(progress, s); }));
+  }
+  const env::SinkCounts& counts = sink->counts();
+  session.Note(
+      fmt::format("{} requests; {} cut, {} without bytes left out, {} changed to what {} "
+                  "can hold; {} broken entries skipped; a device of {} bytes is needed",
+                  counts.records, counts.cut, counts.left_out, counts.changed, output.Format(),
+                  source.counts().broken, counts.needed_bytes));
+  if (!source.warning().empty()) session.Note(source.warning());
+  return absl::OkStatus();
+}
+
+absl::Status Convert(Session& session, const Input& input, const Output& output) {
+  EBB_ASSIGN_OR_RETURN(const auto source, input.Open());
+  return Write(session, *source, output, fmt::format("converted from {}", source->traits().format));
+}
+
+struct SynthOrder {
+  Output output;
+  std::string preset;
+  std::map<std::string, std::string> parameters;  // given, by name
+  std::vector<std::string> phases;
+  uint64_t seed = 1;
+  uint64_t requests_max = 0;
+  std::string total;
+};
+
+absl::Status ApplyPreset(const std::string& name, env::SynthPhase* phase) {
+  std::string names;
+  for (const env::SynthPreset& preset : env::SynthPresets()) {
+    if (preset.name == name) return env::SetSynthParameters(preset.parameters, phase);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("there is no preset '{}'; there are {}", name, names));
+}
+
+absl::Status Synth(Session& session, const SynthOrder& order) {
+  env::SynthPhase base;
+  if (!order.preset.empty()) EBB_RETURN_IF_ERROR(ApplyPreset(order.preset, &base));
+  for (const auto& [name, value] : order.parameters) {
+    EBB_RETURN_IF_ERROR(env::SetSynthParameter(name, value, &base));
+  }
+  env::SynthOptions options{.seed = order.seed, .requests_max = order.requests_max, .phases = {}};
+  for (const std::string& phase : order.phases) {
+    options.phases.push_back(base);
+    EBB_RETURN_IF_ERROR(env::SetSynthParameters(phase, &options.phases.back()));
+  }
+  if (options.phases.empty()) options.phases.push_back(base);
+  if (!order.total.empty()) {
+    EBB_ASSIGN_OR_RETURN(options.duration_ns, ParseDurationNs(order.total));
+  }
+  EBB_ASSIGN_OR_RETURN(const auto source, env::MakeSynthSource(options));
+  return Write(session, *source, order.output,
+               fmt::format("synthesised{}{}, seed {}", order.preset.empty() ? "" : " as ",
+                           order.preset, order.seed));
+}
+
+struct ReplayOrder {
+  std::string path;
+  std::string uri;
+  std::string duration;
+  bool closed_loop = false;
+  env::ReplayOptions options;
+};
+
+absl::Status Replay(Session& session, ReplayOrder order) {
+  if (!order.duration.empty()) {
+    EBB_ASSIGN_OR_RETURN(order.options.duration_ns, ParseDurationNs(order.duration));
+  }
+  if (order.closed_loop) order.options.pace = env::ReplayOptions::Pace::kClosedLoop;
+  EBB_ASSIGN_OR_RETURN(const auto target, env::NbdTarget::Connect(order.uri));
+  absl::StatusOr<env::ReplayReport> report;
+  {
+    Progress progress;
+    order.options.on_progress = [&progress](double share, uint64_t requests) {
+      progress.Show(share, fmt::format("{} requests", requests));
+    };
+    report = env::ReplayTrace(order.path, *target, order.options);
+  }
+  EBB_RETURN_IF_ERROR(report.status());
+  session.Print(report->ToText());
+  if (report->errors() == 0) return absl::OkStatus();
+  return absl::InternalError(fmt::format("{} requests failed", report->errors()));
+}
+
+absl::Status Formats(Session& session) {
+  Table table({"FORMAT", "WHAT IT IS"});
+  for (const env::TraceFormatInfo& format : env::TraceFormats()) {
+    table.Add({std::string(format.name), std::string(format.help)});
+  }
+  table.Print(session);
+  return absl::OkStatus();
+}
+
+void AddSynth(CLI::App* trace, Session& session) {
+  auto order = std::make_shared<SynthOrder>();
+  CLI::App* synth = trace->add_subcommand("synth", "make a trace of a load that nobody recorded");
+  AddOutput(synth, order->output);
+  std::string presets;
+  for (const env::SynthPreset& preset : env::SynthPresets()) {
+    presets += fmt::format("  {:<22} {}\n", preset.name, preset.help);
+  }
+  synth->footer("Presets:\n" + presets);
+  synth->add_option("--preset", order->preset, "where the parameters begin: see below");
+  for (const env::SynthParameter& parameter : env::SynthParameters()) {
+    const std::string name(parameter.name);
+    synth->add_option_function<std::string>(
+        "--" + name, [order, name](const std::string& value) { order->parameters[name] = value; },
+        std::string(parameter.help));
+  }
+  synth
+      ->add_option("--phase", order->phases,
+                   "a phase that differs from the other options, e.g. duration=10s,read=0.1; "
+                   "several follow each other in a circle")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  synth->add_option("--total", order->total, "length of the whole (once through the phases)");
+  synth->add_option("--requests", order->requests_max, "most requests");
+  synth->add_option("--seed", order->seed, "the same seed gives the same trace (1)");
+  synth->callback(
+      [order, &session] { session.chosen = [order](Session& s) { return Synth(s, *order); }; });
+}
+
+void AddReplay(CLI::App* trace, Session& session) {
+  auto order = std::make_shared<ReplayOrder>();
+  CLI::App* replay = trace->add_subcommand("replay", "send an .ebbt trace to an NBD export");
+  replay->add_option("trace", order->path, "the trace; convert it first if it is of another format")
+      ->required();
+  replay->add_option("--uri", order->uri, "nbd+unix:///?socket=PATH or nbd://host:port/")
+      ->required();
+  replay->add_option("--speed", order->options.speed, "times faster than recorded (1)");
+  replay->add_option("--depth", order->options.depth, "most requests in flight (64)");
+  replay->add_flag("--closed-loop", order->closed_loop,
+                   "as fast as answered, at --depth, not by time");
+  replay->add_flag("--fold", order->options.fold_offsets, "wrap offsets into a smaller export");
+  replay->add_option("--duration", order->duration, "repeat or cut to this long, e.g. 60s");
+  replay->callback(
+      [order, &session] { session.chosen = [order](Session& s) { return Replay(s, *order); }; });
+}
+
+}  // namespace
+
+void AddTraceCommands(CLI::App& app, Session& session) {
+  CLI::App* trace = app.add_subcommand("trace", "look into, convert, make and replay block traces");
+  trace->require_subcommand(1);
+  trace->footer(kTraceFooter);
+
+  auto input = std::make_shared<Input>();
+  CLI::App* info = trace->add_subcommand("info", "what a trace holds");
+  AddInput(info, *input);
+  info->callback(
+      [input, &session] { session.chosen = [input](Session& s) { return Info(s, *input); }; });
+
+  auto conversion = std::make_shared<std::pair<Input, Output>>();
+  CLI::App* convert = trace->add_subcommand("convert", "write a trace in Ebb's format or fio's");
+  AddInput(convert, conversion->first);
+  AddOutput(convert, conversion->second);
+  convert->callback([conversion, &session] {
+    session.chosen = [conversion](Session& s) {
+      return Convert(s, conversion->first, conversion->second);
+    };
+  });
+
+  AddSynth(trace, session);
+  AddReplay(trace, session);
+  trace->add_subcommand("formats", "the formats that can be read")->callback([&session] {
+    session.chosen = Formats;
+  });
+}
+
+}  // namespace ebb::cli
