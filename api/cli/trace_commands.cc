@@ -10,6 +10,7 @@
 
 #include "api/cli/progress.h"
 #include "api/cli/table.h"
+#include "api/cli/trace_record_command.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "env/trace/nbd_target.h"
@@ -31,6 +32,8 @@ constexpr const char* kTraceFooter =
     "For Ebb, or for fio:\n"
     "  ebb trace convert --format spc Financial1.spc.zst financial.ebbt\n"
     "  ebb trace convert financial.ebbt financial.iolog\n"
+    "What a node is asked right now, for ten minutes:\n"
+    "  ebb trace record --dir /tmp/alpha --for 10min alpha.ebbt\n"
     "A load that nobody recorded:\n"
     "  ebb trace synth --preset iometer-database --zipf 0.9 --duration 5min db.ebbt\n"
     "Onto a volume, whose data are lost:\n"
@@ -256,7 +259,8 @@ void AddReplay(CLI::App* trace, Session& session) {
 }  // namespace
 
 void AddTraceCommands(CLI::App& app, Session& session) {
-  CLI::App* trace = app.add_subcommand("trace", "look into, convert, make and replay block traces");
+  CLI::App* trace =
+      app.add_subcommand("trace", "look into, convert, record, make and replay block traces");
   trace->require_subcommand(1);
   trace->footer(kTraceFooter);
 
@@ -277,6 +281,7 @@ void AddTraceCommands(CLI::App& app, Session& session) {
   });
 
   AddSynth(trace, session);
+  AddTraceRecord(*trace, session);
   AddReplay(trace, session);
   trace->add_subcommand("formats", "the formats that can be read")->callback([&session] {
     session.chosen = Formats;

@@ -29,7 +29,7 @@ agents/baseline: base env agents
 engine: base env agents
 engine/daemon: base env env/node agents agents/baseline engine api/rest
 api/rest: base env agents engine
-api/cli: base env/trace storage-backend/check storage-backend/control storage-backend/knobs
+api/cli: base base/trace env/trace storage-backend/check storage-backend/control storage-backend/knobs
 experiments: base base/trace storage-backend env env/node env/trace agents agents/baseline engine api
 tests: base base/trace storage-backend env env/testing env/node env/trace agents agents/baseline engine engine/daemon api api/rest api/cli experiments
 TABLE

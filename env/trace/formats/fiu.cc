@@ -8,6 +8,7 @@
 // say how compressible a page is; a page of zeroes has fingerprint 0.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include <xxhash.h>
 
@@ -21,6 +22,8 @@ using trace::kTraceBlockBytes;
 using trace::TraceOp;
 using trace::TraceRecord;
 
+constexpr size_t kColumns = 9;
+constexpr size_t kBlanksInNameMax = 7;
 constexpr size_t kDigestLetters = 32;
 constexpr uint64_t kSectorsPerPage = kTraceBlockBytes / kSectorBytes;
 constexpr uint64_t kDoesNotShrink = 15;
@@ -72,10 +75,15 @@ bool IsDigest(std::string_view text) {
 class FiuParser final : public EntryParser {
  public:
   Entry Parse(std::string_view line, TraceRecord* record) override {
-    std::array<std::string_view, 9> fields;
-    const size_t count = SplitBlanks(line, fields);
+    std::array<std::string_view, kColumns + kBlanksInNameMax> all;
+    const size_t count = SplitBlanks(line, all);
     if (count == 0) return Entry::Message();
-    if (count != fields.size()) return Entry::Broken("it has not nine columns");
+    if (count < kColumns || count > all.size()) return Entry::Broken("it has not nine columns");
+    // A process's name may hold blanks: what follows it is counted from the end.
+    std::array<std::string_view, kColumns> fields;
+    std::copy_n(all.begin(), 3, fields.begin());
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(count - kColumns + 3), kColumns - 3,
+                fields.begin() + 3);
     uint64_t sector = 0;
     uint64_t sectors = 0;
     uint64_t major = 0;

@@ -335,6 +335,13 @@ TEST(FormatsTest, FiuDigestsArePerPageOrPerSector) {
   EXPECT_EQ(result.records[5].fingerprints.size(), 1U);
 }
 
+TEST(FormatsTest, FiuProcessNamesMayHoldBlanks) {
+  const ReadResult result = ReadAs("fiu", "5 2552 a b c 8 8 R 6 1 " + std::string(32, 'a') + "\n");
+  ASSERT_EQ(result.records.size(), 1U) << result.status;
+  EXPECT_EQ(result.records[0].offset, 4096U);
+  EXPECT_EQ(result.records[0].device, (6U << 20) + 1);
+}
+
 TEST(FormatsTest, FiuRequestsThatAreNotAlignedHaveAFingerprintForEachBlockTheyTouch) {
   const ReadResult result =
       ReadAs("fiu", FiuRow(1, 8, std::string(32, 'a')) + FiuRow(9, 8, std::string(32, 'a')) +

@@ -1,0 +1,147 @@
+#include "api/cli/trace_record_command.h"
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "api/cli/progress.h"
+#include "api/cli/stream_recorder.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "storage-backend/control/json_rpc_client.h"
+#include "storage-backend/control/node_config.h"
+
+namespace ebb::cli {
+namespace {
+
+// The node keeps 65,536 requests; asked so often, it loses none below 260,000 a second.
+constexpr uint64_t kAskEveryNs = 250 * kNsPerMs;
+constexpr uint64_t kRecordsPerCall = 10'000;
+
+struct RecordOrder {
+  std::string path;
+  std::string dir;
+  std::string socket;
+  std::string duration;
+};
+
+volatile std::sig_atomic_t interrupted = 0;  // NOLINT: set by a signal
+
+// Ctrl-C ends the recording, not the program: the file is finished.
+void CatchInterrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+absl::StatusOr<std::string> SocketOf(const RecordOrder& order) {
+  if (!order.socket.empty()) return order.socket;
+  if (order.dir.empty()) {
+    return absl::InvalidArgumentError("say which node: --dir DIR or --socket FILE");
+  }
+  EBB_ASSIGN_OR_RETURN(const storage::NodeConfig config,
+                       storage::LoadNodeConfig(order.dir + "/node.toml"));
+  return config.control_socket;
+}
+
+absl::StatusOr<std::string> AskStream(storage::JsonRpcClient& node, uint64_t after) {
+  return node.Call("stream.get",
+                   nlohmann::json({{"after", after}, {"max", kRecordsPerCall}}).dump());
+}
+
+// Behind what the node remembers from before.
+absl::StatusOr<uint64_t> EndOfStream(storage::JsonRpcClient& node) {
+  StreamRecorder::Position position;
+  do {
+    EBB_ASSIGN_OR_RETURN(const std::string slice, AskStream(node, position.next));
+    EBB_ASSIGN_OR_RETURN(position, StreamRecorder::Skip(slice));
+  } while (position.count > 0);
+  return position.next;
+}
+
+absl::Status RecordUntil(storage::JsonRpcClient& node, uint64_t after, uint64_t duration_ns,
+                         StreamRecorder& recorder) {
+  Progress progress;
+  const uint64_t begin_ns = RealClock().MonotonicNs();
+  for (bool last = false; !last;) {
+    const uint64_t passed_ns = RealClock().MonotonicNs() - begin_ns;
+    last = interrupted != 0 || (duration_ns > 0 && passed_ns >= duration_ns);
+    StreamRecorder::Position position{.next = after};
+    do {
+      EBB_ASSIGN_OR_RETURN(const std::string slice, AskStream(node, position.next));
+      EBB_ASSIGN_OR_RETURN(position, recorder.Take(slice));
+    } while (position.count > 0);
+    after = position.next;
+    const double share =
+        duration_ns == 0 ? -1 : static_cast<double>(passed_ns) / static_cast<double>(duration_ns);
+    progress.Show(std::min(share, 1.0), fmt::format("{} requests", recorder.counts().records));
+    if (!last) RealClock().SleepUntilNs(RealClock().MonotonicNs() + kAskEveryNs);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> VolumeBytes(storage::JsonRpcClient& node) {
+  EBB_ASSIGN_OR_RETURN(const std::string text, node.Call("node.info"));
+  const auto info = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!info.is_object() || !info.contains("volume_bytes")) {
+    return absl::DataLossError("the node does not tell its volume's size");
+  }
+  return info["volume_bytes"].get<uint64_t>();
+}
+
+absl::Status Record(Session& session, const RecordOrder& order) {
+  uint64_t duration_ns = 0;
+  if (!order.duration.empty()) {
+    EBB_ASSIGN_OR_RETURN(duration_ns, ParseDurationNs(order.duration));
+  }
+  EBB_ASSIGN_OR_RETURN(const std::string socket, SocketOf(order));
+  storage::JsonRpcClient node(socket);
+  EBB_ASSIGN_OR_RETURN(const uint64_t volume_bytes, VolumeBytes(node));
+  CatchInterrupts();
+  EBB_ASSIGN_OR_RETURN(const uint64_t after, EndOfStream(node));
+  // From here on, which the file's being there tells, everything is recorded.
+  EBB_ASSIGN_OR_RETURN(auto writer,
+                       trace::TraceWriter::Create(
+                           order.path, {.volume_bytes = volume_bytes,
+                                        .recorded_wall_ms = RealClock().WallMs(),
+                                        .note = "requests as the node told them (stream.get)"}));
+  StreamRecorder recorder(std::move(writer));
+  // What was recorded is kept also when the node goes away.
+  const absl::Status recorded = RecordUntil(node, after, duration_ns, recorder);
+  EBB_RETURN_IF_ERROR(recorder.Close());
+  const StreamCounts& counts = recorder.counts();
+  session.Note(fmt::format(
+      "{} requests recorded, {} lost; sampled regions: {}{}", counts.records, counts.dropped,
+      counts.sample_rate_min >= 1 ? "all"
+                                  : fmt::format("down to 1/{:.0f}", 1 / counts.sample_rate_min),
+      counts.late == 0 ? "" : fmt::format("; {} out of order", counts.late)));
+  return recorded;
+}
+
+}  // namespace
+
+void AddTraceRecord(CLI::App& trace, Session& session) {
+  auto order = std::make_shared<RecordOrder>();
+  CLI::App* record = trace.add_subcommand("record", "a running node's requests into a trace");
+  record->add_option("output-file", order->path, "the .ebbt file to write")->required();
+  auto* dir = record->add_option("--dir", order->dir, "the node's folder");
+  record->add_option("--socket", order->socket, "the node's control socket")->excludes(dir);
+  record->add_option("--for", order->duration, "how long, e.g. 10min (until Ctrl-C)");
+  record->footer(
+      "A node tells every request up to 8,000 a second, above that those of a sample of its\n"
+      "regions. For every request at any rate, with the content of each write, start the node\n"
+      "with 'record=FILE' among the plugin's parameters.");
+  record->callback(
+      [order, &session] { session.chosen = [order](Session& s) { return Record(s, *order); }; });
+}
+
+}  // namespace ebb::cli
