@@ -181,6 +181,9 @@ absl::StatusOr<std::vector<TraceRecord>> DecodeColumns(std::span<const std::byte
     EBB_RETURN_IF_ERROR(DecodeOp(columns[1].Byte(), &record, &content));
     record.offset = last_end + static_cast<uint64_t>(UnZigZag(columns[2].Varint()));
     record.bytes = columns[3].Varint();
+    if (record.offset + record.bytes < record.offset) {
+      return absl::DataLossError("a request reaches beyond 2^64 bytes");
+    }
     last_end = record.offset + record.bytes;
     if (all_columns) {
       last_device += static_cast<uint64_t>(UnZigZag(columns[6].Varint()));
@@ -188,7 +191,9 @@ absl::StatusOr<std::vector<TraceRecord>> DecodeColumns(std::span<const std::byte
       record.latency_ns = columns[7].Varint();
     }
     if (!content) continue;
-    record.compressed_per_mille = static_cast<uint16_t>(columns[4].Varint());
+    const uint64_t per_mille = columns[4].Varint();
+    if (per_mille > 1000) return absl::DataLossError("a compressibility is out of range");
+    record.compressed_per_mille = static_cast<uint16_t>(per_mille);
     const uint64_t blocks = BlocksTouched(record.offset, record.bytes);
     if (blocks > fingerprints_left) return absl::DataLossError("it lacks fingerprints");
     fingerprints_left -= static_cast<size_t>(blocks);

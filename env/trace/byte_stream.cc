@@ -146,4 +146,10 @@ void ByteStream::Consume(size_t bytes) {
 
 uint64_t ByteStream::stored_bytes_read() const { return meter_->bytes(); }
 
+double ByteStream::progress() const {
+  if (stored_bytes_total_ == 0) return -1;
+  return std::min(
+      1.0, static_cast<double>(stored_bytes_read()) / static_cast<double>(stored_bytes_total_));
+}
+
 }  // namespace ebb::env

@@ -46,6 +46,8 @@ class ByteStream {
   // Bytes read of the file as stored, and how many it has (0: not known, as of a pipe).
   uint64_t stored_bytes_read() const;
   uint64_t stored_bytes_total() const { return stored_bytes_total_; }
+  // The share of the stored bytes that was read, in [0, 1]; negative when that is not known.
+  double progress() const;
 
  private:
   class Meter;

@@ -50,12 +50,7 @@ class ParsedSource final : public TraceSource {
   const TraceTraits& traits() const override { return traits_; }
   const TraceCounts& counts() const override { return book_.counts(); }
   std::string warning() const override { return parser_->warning(); }
-  double progress() const override {
-    const uint64_t total = stream_->stored_bytes_total();
-    if (total == 0) return -1;
-    return std::min(1.0,
-                    static_cast<double>(stream_->stored_bytes_read()) / static_cast<double>(total));
-  }
+  double progress() const override { return stream_->progress(); }
 
  private:
   absl::StatusOr<bool> Read(TraceRecord* record) {

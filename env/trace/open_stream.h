@@ -19,7 +19,7 @@ absl::StatusOr<const TraceFormat*> FindFormat(std::string_view name);
 // else InvalidArgument names the likely ones.
 absl::StatusOr<const TraceFormat*> DetectFormat(ByteStream& stream);
 
-// Any format but Ebb's own, whose files are opened by path. Several streams only for blktrace.
+// Several streams only for blktrace.
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenStreams(
     std::vector<std::unique_ptr<ByteStream>> streams, const TraceFormat& format,
     const TraceOptions& options);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -49,10 +51,38 @@ const std::vector<const TraceFormat*>& AllFormats() {
   return *kAll;
 }
 
+// What Ebb's own reader takes, from a stream.
+class StreamBytes final : public trace::TraceBytes {
+ public:
+  explicit StreamBytes(ByteStream& stream) : stream_(stream) {}
+
+  absl::StatusOr<size_t> Read(std::span<std::byte> to) override {
+    size_t done = 0;
+    while (done < to.size()) {
+      EBB_ASSIGN_OR_RETURN(const std::string_view view, stream_.View(1));
+      if (view.empty()) break;
+      const size_t bytes = std::min(view.size(), to.size() - done);
+      std::memcpy(to.data() + done, view.data(), bytes);
+      stream_.Consume(bytes);
+      done += bytes;
+    }
+    return done;
+  }
+
+ private:
+  ByteStream& stream_;
+};
+
 // Ebb's own format: the reader of base/trace does it all.
 class OwnSource final : public TraceSource {
  public:
-  explicit OwnSource(std::unique_ptr<trace::TraceReader> reader) : reader_(std::move(reader)) {
+  static absl::StatusOr<std::unique_ptr<TraceSource>> Open(std::unique_ptr<ByteStream> stream) {
+    EBB_ASSIGN_OR_RETURN(auto reader, trace::TraceReader::Over(
+                                          std::make_unique<StreamBytes>(*stream), stream->name()));
+    return std::make_unique<OwnSource>(std::move(stream), std::move(reader));
+  }
+  OwnSource(std::unique_ptr<ByteStream> stream, std::unique_ptr<trace::TraceReader> reader)
+      : stream_(std::move(stream)), reader_(std::move(reader)) {
     traits_.format = kOwnFormat.name;
     traits_.has_content = true;
     traits_.has_compressibility = true;
@@ -66,9 +96,10 @@ class OwnSource final : public TraceSource {
   }
   const TraceTraits& traits() const override { return traits_; }
   const TraceCounts& counts() const override { return counts_; }
-  double progress() const override { return reader_->progress(); }
+  double progress() const override { return stream_->progress(); }
 
  private:
+  std::unique_ptr<ByteStream> stream_;  // read by reader_
   std::unique_ptr<trace::TraceReader> reader_;
   TraceTraits traits_;
   TraceCounts counts_;
@@ -135,6 +166,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenStreams(
                      .has_ops = format.has_ops,
                      .has_content = format.has_content,
                      .has_latency = format.has_latency};
+  if (&format == &kOwnFormat) return OwnSource::Open(std::move(streams.front()));
   if (format.blktrace_event != 0) {
     return MakeBlktraceSource(std::move(streams), format.blktrace_event, std::move(traits),
                               options);
@@ -154,10 +186,6 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(const std::string& path,
   EBB_ASSIGN_OR_RETURN(auto stream, ByteStream::Open(files.front()));
   if (format == nullptr) {
     EBB_ASSIGN_OR_RETURN(format, DetectFormat(*stream));
-  }
-  if (format == &kOwnFormat) {
-    EBB_ASSIGN_OR_RETURN(auto reader, trace::TraceReader::Open(path));
-    return std::make_unique<OwnSource>(std::move(reader));
   }
   std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(std::move(stream));

@@ -189,5 +189,21 @@ TEST(TraceSourceTest, OwnFormatIsRecognisedAndReadWhole) {
   EXPECT_EQ((*source)->progress(), 1);
 }
 
+TEST(TraceSourceTest, OwnFormatMayBeCompressedOnceMore) {
+  const ScratchFolder folder;
+  const std::vector<TraceRecord> written = trace::SampleRecords(20'000, 1);
+  trace::WriteTrace(folder.File("own.ebbt"), {.volume_bytes = 1 << 30}, written);
+  const std::string bytes = trace::ReadFile(folder.File("own.ebbt"));
+
+  for (const std::string& stored : {bytes, Zstd(bytes), Gzip(bytes)}) {
+    const ReadResult result = ReadAs("ebbt", stored);
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.records, written);
+  }
+  EXPECT_EQ(ReadAs("ebbt", bytes.substr(0, bytes.size() / 2)).status.code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadAs("ebbt", bytes + "more").status.code(), absl::StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace ebb::env
