@@ -116,7 +116,7 @@ absl::Status Record(Session& session, const RecordOrder& order) {
                                         .note = "requests as the node told them (stream.get)"}));
   StreamRecorder recorder(std::move(writer));
   // What was recorded is kept also when the node goes away.
-  const absl::Status recorded = RecordUntil(node, after, duration_ns, recorder);
+  absl::Status recorded = RecordUntil(node, after, duration_ns, recorder);
   EBB_RETURN_IF_ERROR(recorder.Close());
   const StreamCounts& counts = recorder.counts();
   session.Note(fmt::format(
