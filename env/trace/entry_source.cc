@@ -55,8 +55,10 @@ class ParsedSource final : public TraceSource {
  private:
   absl::StatusOr<bool> Read(TraceRecord* record) {
     Reset(record);
-    const char* ignored = nullptr;
-    if (parser_->TakeFurther(record) && book_.Take(record, &ignored)) return true;
+    if (const char* reason = nullptr; parser_->TakeFurther(record)) {
+      if (book_.Take(record, &reason)) return true;
+      EBB_RETURN_IF_ERROR(book_.CountBroken(line_, stream_->offset(), reason));
+    }
     const size_t fixed_bytes = parser_->record_bytes();
     for (;;) {
       const uint64_t offset = stream_->offset();

@@ -106,12 +106,15 @@ Json EntriesJson(const TraceSource& source) {
 
 std::string ProfileText(const TraceProfile& profile, const TraceSource& source) {
   std::string text = Line("format", source.traits().format);
-  text += Line("requests", fmt::format("{} reads ({}) and {} writes ({}): {} reads; {} flushes, {} "
-                                       "trims, {} zeroes",
-                                       profile.reads, FormatBytes(profile.read_bytes),
-                                       profile.writes, FormatBytes(profile.write_bytes),
-                                       PercentOr(profile.read_share, "unknown how many"),
-                                       profile.flushes, profile.trims, profile.zeroes));
+  text +=
+      Line("requests", fmt::format("{} reads ({}) and {} writes ({}): {} reads; {} flushes, {} FUA",
+                                   profile.reads, FormatBytes(profile.read_bytes), profile.writes,
+                                   FormatBytes(profile.write_bytes),
+                                   PercentOr(profile.read_share, "unknown how many"),
+                                   profile.flushes, profile.fua_requests));
+  text += Line("discards", fmt::format("{} trims ({}), {} zeroes ({})", profile.trims,
+                                       FormatBytes(profile.trim_bytes), profile.zeroes,
+                                       FormatBytes(profile.zero_bytes)));
   text += TimesText(profile);
   text += Line("sizes", SizesText(profile));
   text += Line("places",
@@ -153,6 +156,9 @@ std::string ProfileJson(const TraceProfile& profile, const TraceSource& source) 
                      {"zeroes", profile.zeroes},
                      {"read_bytes", profile.read_bytes},
                      {"write_bytes", profile.write_bytes},
+                     {"trim_bytes", profile.trim_bytes},
+                     {"zero_bytes", profile.zero_bytes},
+                     {"fua_requests", profile.fua_requests},
                      {"read_share", OrNull(profile.read_share)},
                      {"span_s", OrNull(profile.span_s)},
                      {"mean_iops", OrNull(profile.mean_iops)},

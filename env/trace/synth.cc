@@ -20,6 +20,8 @@ using trace::TraceOp;
 using trace::TraceRecord;
 
 constexpr size_t kRecentContents = 4096;
+constexpr uint64_t kPhaseMaxNs = uint64_t{1} << 58;
+constexpr uint64_t kGapMaxNs = 86'400 * kNsPerS;
 constexpr uint64_t kDoesNotShrink = 15;
 constexpr uint64_t kShrinksToAThird = 5;
 constexpr uint64_t kThirdPerMille = 344;  // (2 * 5 + 1) / 32: see MakeContent
@@ -218,7 +220,6 @@ absl::Status Impossible(std::string_view what) {
 bool IsShare(double value) { return value >= 0 && value <= 1; }
 
 absl::Status CheckPhase(const SynthPhase& phase, bool bounded) {
-  if (phase.duration_ns == 0) return Impossible("a phase needs a duration");
   if (phase.sizes.empty()) return Impossible("a phase needs a block size");
   double weights = 0;
   for (const auto& [bytes, weight] : phase.sizes) {
@@ -244,9 +245,11 @@ absl::Status CheckPhase(const SynthPhase& phase, bool bounded) {
   if (phase.burst_requests == 0 || phase.outstanding == 0) {
     return Impossible("a burst and the outstanding requests are at least 1");
   }
-  constexpr uint64_t kDurationMaxNs = uint64_t{1} << 58;  // nine years
-  if (std::max({phase.duration_ns, phase.gap_ns, phase.service_ns}) > kDurationMaxNs) {
-    return Impossible("a duration is longer than nine years");
+  if (phase.duration_ns < kNsPerMs || phase.duration_ns > kPhaseMaxNs) {
+    return Impossible("a phase lasts from a millisecond to nine years");
+  }
+  if (std::max(phase.gap_ns, phase.service_ns) > kGapMaxNs) {
+    return Impossible("a gap is longer than a day");
   }
   if (phase.offset_bytes % 512 != 0 ||
       phase.offset_bytes + phase.working_set_bytes < phase.offset_bytes) {

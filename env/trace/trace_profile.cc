@@ -180,15 +180,19 @@ TraceProfiler::~TraceProfiler() = default;
 void TraceProfiler::Add(const TraceRecord& record, uint64_t clock_ns) {
   State& state = *state_;
   TraceProfile& profile = state.profile;
+  profile.fua_requests += record.fua ? 1 : 0;
+  profile.needed_bytes = std::max(profile.needed_bytes, record.offset + record.bytes);
   switch (record.op) {
     case TraceOp::kFlush:
       ++profile.flushes;
       return;
     case TraceOp::kTrim:
       ++profile.trims;
+      profile.trim_bytes += record.bytes;
       return;
     case TraceOp::kWriteZeroes:
       ++profile.zeroes;
+      profile.zero_bytes += record.bytes;
       return;
     case TraceOp::kRead:
       ++profile.reads;
@@ -204,7 +208,6 @@ void TraceProfiler::Add(const TraceRecord& record, uint64_t clock_ns) {
   if (state.traits.has_times) {
     for (WindowCounts& window : state.windows) window.Add(clock_ns + record.time_ns);
   }
-  profile.needed_bytes = std::max(profile.needed_bytes, record.offset + record.bytes);
   state.sizes.Add(record.bytes);
   const bool aligned =
       record.offset % kTraceBlockBytes == 0 && record.bytes % kTraceBlockBytes == 0;

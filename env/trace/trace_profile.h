@@ -37,6 +37,9 @@ struct TraceProfile {
   uint64_t zeroes = 0;
   uint64_t read_bytes = 0;
   uint64_t write_bytes = 0;
+  uint64_t trim_bytes = 0;
+  uint64_t zero_bytes = 0;
+  uint64_t fua_requests = 0;
   uint64_t needed_bytes = 0;  // the highest byte touched on any device
   uint64_t devices = 0;
 
@@ -59,7 +62,7 @@ struct TraceProfile {
   // Of the written blocks whose content the trace tells.
   uint64_t content_blocks = 0;
   double distinct_contents = 0;
-  double duplicate_share = 0;
+  double duplicate_share = 0;  // content that came before, zeroes included
   double zero_share = 0;
   std::optional<double> compressed_share;  // where the trace tells it: LZ4's output over its input
 

@@ -253,12 +253,14 @@ absl::StatusOr<std::vector<std::string>> FindBlktraceFiles(const std::string& pa
   fs::path folder = fs::path(stem).parent_path();
   if (folder.empty()) folder = ".";
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder, no_file)) {
-    const std::string name = (fs::path(stem).parent_path() / entry.path().filename()).string();
+  for (fs::directory_iterator entry(folder, no_file), end; !no_file && entry != end;
+       entry.increment(no_file)) {
+    const std::string name = (fs::path(stem).parent_path() / entry->path().filename()).string();
     if (StemOf(name) == stem) files.push_back(name);
   }
   if (files.empty()) {
-    return absl::NotFoundError(fmt::format("there is no file {}0 or the like", stem));
+    return absl::NotFoundError(
+        fmt::format("there is no trace {} (nor {}0, as of a blktrace)", path, stem));
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -6,7 +6,6 @@
 #include "base/rng.h"
 #include "base/trace/trace_chunk.h"
 #include "base/trace/trace_reader.h"
-#include "base/trace/trace_summary.h"
 #include "base/trace/trace_writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -217,45 +216,6 @@ TEST(TraceFileTest, WriterReportsAFullDisk) {
   auto writer = TraceWriter::Create("/dev/full", kHeader);
 
   EXPECT_EQ(writer.status().code(), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(TraceFileTest, SummaryCounts) {
-  const ScratchFolder folder;
-  WriteTrace(folder.File("a"), kHeader,
-             {{.time_ns = 0,
-               .op = TraceOp::kWrite,
-               .fua = true,
-               .offset = 4096,
-               .bytes = 8192,
-               .compressed_per_mille = 500,
-               .fingerprints = {77, 77}},
-              {.time_ns = 10, .op = TraceOp::kRead, .offset = 0, .bytes = 4096},
-              {.time_ns = 20, .op = TraceOp::kFlush},
-              {.time_ns = 30,
-               .op = TraceOp::kWrite,
-               .offset = 4096,
-               .bytes = 4096,
-               .compressed_per_mille = 0,
-               .fingerprints = {0}},
-              {.time_ns = 40, .op = TraceOp::kTrim, .offset = 0, .bytes = 1 << 20},
-              {.time_ns = 50, .op = TraceOp::kWriteZeroes, .offset = 0, .bytes = 4096}});
-  auto reader = TraceReader::Open(folder.File("a"));
-  ASSERT_TRUE(reader.ok()) << reader.status();
-
-  const auto summary = Summarize(**reader);
-
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(summary->requests(), 6U);
-  EXPECT_DOUBLE_EQ(summary->ReadShare(), 1.0 / 3);
-  EXPECT_EQ(summary->fua_requests, 1U);
-  EXPECT_EQ(summary->span_ns, 50U);
-  EXPECT_EQ(summary->needed_bytes, 1U << 20);
-  EXPECT_EQ(summary->written_blocks, 3U);
-  EXPECT_EQ(summary->touched_blocks, 2U);
-  EXPECT_EQ(summary->duplicate_blocks, 1U);
-  EXPECT_EQ(summary->zero_blocks, 1U);
-  EXPECT_NEAR(summary->compressed_share, 4096.0 / 12288, 1e-9);
-  EXPECT_THAT(summary->ToText(), HasSubstr("33.3 % duplicate content"));
 }
 
 }  // namespace

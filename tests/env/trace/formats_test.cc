@@ -200,6 +200,15 @@ TEST(FormatsTest, LinesThatOnlyLookRightAreBroken) {
   }
 }
 
+TEST(FormatsTest, ABrokenWriteBehindItsFlushIsNotLostSilently) {
+  const ReadResult result =
+      ReadAs("blkparse", "  8,0  0  1  0.000000001  1  Q  FWFS 36028797018963967 + 8 [a]\n",
+             {.broken_share_max = 1});
+  ASSERT_EQ(result.records.size(), 1U);
+  EXPECT_EQ(result.records[0].op, TraceOp::kFlush);
+  EXPECT_EQ(result.counts.broken, 1U);
+}
+
 TEST(FormatsTest, StampsKeepEveryDigit) {
   // Beyond what a double holds: 128166372003061629 and the next are one value there.
   const ReadResult msr = ReadAs("msr",
