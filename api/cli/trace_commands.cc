@@ -46,10 +46,12 @@ struct Input {
   double broken_percent_max = 1;
   bool wait_is_ms = false;
 
+  env::TraceOptions Reading() const {
+    return {.broken_share_max = broken_percent_max / 100,
+            .iolog_wait_is_ms_since_start = wait_is_ms};
+  }
   absl::StatusOr<std::unique_ptr<env::TraceSource>> Open() const {
-    return env::OpenTrace(
-        path, format,
-        {.broken_share_max = broken_percent_max / 100, .iolog_wait_is_ms_since_start = wait_is_ms});
+    return env::OpenTrace(path, format, Reading());
   }
 };
 
@@ -174,7 +176,7 @@ absl::Status Synth(Session& session, const SynthOrder& order) {
 }
 
 struct ReplayOrder {
-  std::string path;
+  Input input;
   std::string uri;
   std::string duration;
   bool closed_loop = false;
@@ -186,6 +188,8 @@ absl::Status Replay(Session& session, ReplayOrder order) {
     EBB_ASSIGN_OR_RETURN(order.options.duration_ns, ParseDurationNs(order.duration));
   }
   if (order.closed_loop) order.options.pace = env::ReplayOptions::Pace::kClosedLoop;
+  order.options.format = order.input.format;
+  order.options.reading = order.input.Reading();
   EBB_ASSIGN_OR_RETURN(const auto target, env::NbdTarget::Connect(order.uri));
   absl::StatusOr<env::ReplayReport> report;
   {
@@ -193,7 +197,7 @@ absl::Status Replay(Session& session, ReplayOrder order) {
     order.options.on_progress = [&progress](double share, uint64_t requests) {
       progress.Show(share, fmt::format("{} requests", requests));
     };
-    report = env::ReplayTrace(order.path, *target, order.options);
+    report = env::ReplayTrace(order.input.path, *target, order.options);
   }
   EBB_RETURN_IF_ERROR(report.status());
   session.Print(report->ToText());
@@ -241,9 +245,8 @@ void AddSynth(CLI::App* trace, Session& session) {
 
 void AddReplay(CLI::App* trace, Session& session) {
   auto order = std::make_shared<ReplayOrder>();
-  CLI::App* replay = trace->add_subcommand("replay", "send an .ebbt trace to an NBD export");
-  replay->add_option("trace", order->path, "the trace; convert it first if it is of another format")
-      ->required();
+  CLI::App* replay = trace->add_subcommand("replay", "send a trace to an NBD export");
+  AddInput(replay, order->input);
   replay->add_option("--uri", order->uri, "nbd+unix:///?socket=PATH or nbd://host:port/")
       ->required();
   replay->add_option("--speed", order->options.speed, "times faster than recorded (1)");

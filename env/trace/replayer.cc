@@ -231,10 +231,11 @@ absl::StatusOr<ReplayReport> ReplayTrace(const std::string& trace_path, BlockTar
   if (options.depth == 0 || !(options.speed > 0)) {
     return absl::InvalidArgumentError("a replay needs a depth and a speed above zero");
   }
-  EBB_ASSIGN_OR_RETURN(auto source, RequestSource::Open(trace_path, target,
-                                                        {.fold_offsets = options.fold_offsets,
-                                                         .repeat = options.duration_ns > 0 ||
-                                                                   options.stop != nullptr}));
+  const RequestSource::Options how = {.fold_offsets = options.fold_offsets,
+                                      .repeat = options.duration_ns > 0 || options.stop != nullptr,
+                                      .format = options.format,
+                                      .reading = options.reading};
+  EBB_ASSIGN_OR_RETURN(auto source, RequestSource::Open(trace_path, target, how));
   return Replay(std::move(source), target, options, clock).Run();
 }
 

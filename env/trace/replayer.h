@@ -18,12 +18,15 @@
 #include "base/histogram.h"
 #include "base/trace/trace_format.h"
 #include "env/trace/block_target.h"
+#include "env/trace/trace_source.h"
 
 namespace ebb::env {
 
 struct ReplayOptions {
   enum class Pace : uint8_t { kOpenLoop, kClosedLoop };
 
+  std::string format = {};  // of the trace; empty: recognised, see OpenTrace
+  TraceOptions reading = {};
   Pace pace = Pace::kOpenLoop;
   double speed = 1;   // open loop: 2 replays an hour in half of one
   size_t depth = 64;  // most requests in flight

@@ -6,25 +6,31 @@
 #include "base/status.h"
 #include "base/trace/trace_content.h"
 #include "base/units.h"
+#include "env/trace/record_pieces.h"
 #include "fmt/format.h"
 
 namespace ebb::env {
 
 using trace::kTraceBlockBytes;
 using trace::TraceOp;
-using trace::TraceReader;
 
 absl::StatusOr<std::unique_ptr<RequestSource>> RequestSource::Open(const std::string& path,
                                                                    const BlockTarget& target,
                                                                    const Options& options) {
   std::unique_ptr<RequestSource> source(new RequestSource(path, target, options));
   EBB_RETURN_IF_ERROR(source->CheckSize());
-  EBB_ASSIGN_OR_RETURN(source->reader_, TraceReader::Open(path));
+  EBB_ASSIGN_OR_RETURN(source->reader_, source->OpenSource());
   return source;
 }
 
+absl::StatusOr<std::unique_ptr<TraceSource>> RequestSource::OpenSource() const {
+  if (path_ == "-")
+    return absl::InvalidArgumentError("a replay reads its trace twice: not from a pipe");
+  return OpenTrace(path_, options_.format, options_.reading);
+}
+
 absl::Status RequestSource::CheckSize() {
-  EBB_ASSIGN_OR_RETURN(auto reader, TraceReader::Open(path_));
+  EBB_ASSIGN_OR_RETURN(const auto reader, OpenSource());
   for (;;) {
     EBB_ASSIGN_OR_RETURN(const bool more, reader->Next(&record_));
     if (!more) break;
@@ -41,7 +47,7 @@ absl::Status RequestSource::CheckSize() {
 }
 
 absl::Status RequestSource::BeginPass() {
-  EBB_ASSIGN_OR_RETURN(reader_, TraceReader::Open(path_));
+  EBB_ASSIGN_OR_RETURN(reader_, OpenSource());
   pass_begin_ns_ += record_.time_ns;
   pass_requests_ = 0;
   return absl::OkStatus();
@@ -72,9 +78,22 @@ void RequestSource::FoldRecord() {
   }
 }
 
+absl::StatusOr<bool> RequestSource::ReadRecord() {
+  if (long_done_bytes_ == long_record_.bytes) {
+    EBB_ASSIGN_OR_RETURN(const bool more, reader_->Next(&record_));
+    const bool data = record_.op == TraceOp::kRead || record_.op == TraceOp::kWrite;
+    if (!more || !data || record_.bytes <= trace::kTraceDataBytesMax) return more;
+    long_record_ = record_;
+    long_done_bytes_ = 0;
+  }
+  record_ = PieceOf(long_record_, long_done_bytes_, trace::kTraceDataBytesMax);
+  long_done_bytes_ += record_.bytes;
+  return true;
+}
+
 absl::StatusOr<bool> RequestSource::NextRecord() {
   for (;;) {
-    EBB_ASSIGN_OR_RETURN(const bool more, reader_->Next(&record_));
+    EBB_ASSIGN_OR_RETURN(const bool more, ReadRecord());
     if (!more) {
       ++counts_.passes;
       if (!options_.repeat || pass_requests_ == 0) return false;

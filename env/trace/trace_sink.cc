@@ -9,12 +9,12 @@
 #include "base/status.h"
 #include "base/trace/trace_writer.h"
 #include "base/units.h"
+#include "env/trace/record_pieces.h"
 #include "fmt/format.h"
 
 namespace ebb::env {
 namespace {
 
-using trace::kTraceBlockBytes;
 using trace::TraceOp;
 using trace::TraceRecord;
 
@@ -35,19 +35,10 @@ class CuttingSink : public TraceSink {
     const uint64_t bytes_max = RequestBytesMax(record.op);
     if (record.bytes <= bytes_max) return Put(record);
     ++counts_.cut;
-    TraceRecord piece = record;
-    for (uint64_t done = 0; done < record.bytes; done += piece.bytes) {
-      piece.offset = record.offset + done;
-      // Pieces end between blocks, so that each block's fingerprint belongs to one of them.
-      piece.bytes = std::min(record.bytes - done, bytes_max - piece.offset % kTraceBlockBytes);
-      if (record.HasContent()) {
-        const auto first =
-            record.fingerprints.begin() + static_cast<int64_t>(piece.offset / kTraceBlockBytes -
-                                                               record.offset / kTraceBlockBytes);
-        piece.fingerprints.assign(
-            first, first + static_cast<int64_t>(trace::BlocksTouched(piece.offset, piece.bytes)));
-      }
+    for (uint64_t done = 0; done < record.bytes;) {
+      const TraceRecord piece = PieceOf(record, done, bytes_max);
       EBB_RETURN_IF_ERROR(Put(piece));
+      done += piece.bytes;
     }
     return absl::OkStatus();
   }

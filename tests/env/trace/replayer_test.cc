@@ -165,6 +165,33 @@ TEST_F(ReplayerTest, DevicesLieOneAfterTheOther) {
   EXPECT_EQ(target_.sent[3].offset, 4 * kMiB);
 }
 
+TEST_F(ReplayerTest, TracesOfOtherFormatsAreReplayedAsTheyAre) {
+  const std::string path = std::string(EBB_SOURCE_DIR) + "/tests/data/traces/requests.msr";
+
+  const auto report = ReplayTrace(path, target_, {.format = "msr"}, clock_);
+
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(target_.sent.size(), 4U);
+  EXPECT_EQ(target_.sent[1].op, TraceOp::kWrite);
+  EXPECT_EQ(target_.sent[1].offset, 1U << 20);
+  EXPECT_EQ(target_.sent[3].time_ns - target_.sent[0].time_ns, 2'000'700'000U);
+  EXPECT_FALSE(ReplayTrace("-", target_, {}, clock_).ok());
+}
+
+TEST_F(ReplayerTest, RequestsBeyondATracesOwnLimitAreSentInPieces) {
+  // 100 MiB from sector 1: more than Ebb's own format holds in one request.
+  trace::WriteFile(folder_.File("long.spc"), "0,1,104857600,w,0\n0,0,512,r,1\n");
+
+  const auto report = ReplayTrace(folder_.File("long.spc"), target_, {.format = "spc"}, clock_);
+
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(target_.sent.size(), 3U);
+  EXPECT_EQ(target_.sent[0].offset, 512U);
+  EXPECT_EQ(target_.sent[1].offset, 64 * kMiB);
+  EXPECT_EQ(target_.sent[0].bytes + target_.sent[1].bytes, 100 * kMiB);
+  EXPECT_EQ(target_.sent[2].bytes, 512U);
+}
+
 TEST_F(ReplayerTest, OpenLoopKeepsTheTimesDividedBySpeed) {
   const auto report = ReplayTrace(WriteReads(100, kNsPerMs), target_, {.speed = 4}, clock_);
 
