@@ -154,6 +154,8 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendData(EntryKind kind, uint64_t
     SubmitReady(lock);
     return Appended{};
   }
+  const uint64_t order = LogOrder(reservation.sequence, reservation.first_entry);
+  if (kind == EntryKind::kData) pending_writes_.push_back({order, first_block, reservation.count});
   lock.unlock();
   // The group cannot be submitted or reused while our reservation is pending, so its memory is ours
   // without the lock.
@@ -168,6 +170,9 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendData(EntryKind kind, uint64_t
                 {.kind = kind, .crc32c = crcs[i], .block = first_block + i, .count = 1});
   }
   lock.lock();
+  if (kind == EntryKind::kData) {
+    std::erase_if(pending_writes_, [&](const PendingWrite& one) { return one.order == order; });
+  }
   const bool whole = PutReservedLocked(reservation, kind, first_block,
                                        std::span(crcs).first(reservation.count), generations);
   CommitLocked(reservation);
@@ -178,6 +183,12 @@ absl::StatusOr<CacheLog::Appended> CacheLog::AppendData(EntryKind kind, uint64_t
   return Appended{.count = reservation.count, .sequence = reservation.sequence};
 }
 
+bool CacheLog::IsWritePending(uint64_t block, uint64_t before_order) const {
+  return std::any_of(pending_writes_.begin(), pending_writes_.end(), [&](const PendingWrite& one) {
+    return one.order < before_order && block - one.first_block < one.count;
+  });
+}
+
 bool CacheLog::PutReservedLocked(const Reservation& reservation, EntryKind kind,
                                  uint64_t first_block, std::span<const uint32_t> crcs,
                                  std::span<const uint32_t> generations) {
@@ -186,7 +197,9 @@ bool CacheLog::PutReservedLocked(const Reservation& reservation, EntryKind kind,
   bool whole = true;
   for (uint32_t i = 0; i < reservation.count; ++i) {
     const uint64_t block = first_block + i;
-    const bool changed = !generations.empty() && map_.Generation(block) != generations[i];
+    const uint64_t order = LogOrder(reservation.sequence, reservation.first_entry + i);
+    const bool changed = !generations.empty() &&
+                         (map_.Generation(block) != generations[i] || IsWritePending(block, order));
     // A copy must not stand in front of anything that is newer than the capacity tier.
     const bool shadows = copies && (map_.Find(block) != kNoCacheBlock || map_.IsZeroed(block));
     if (changed || shadows) {
@@ -196,8 +209,7 @@ bool CacheLog::PutReservedLocked(const Reservation& reservation, EntryKind kind,
       continue;
     }
     map_.Put(block, mirrors_[reservation.group].header_block + 1 + reservation.first_slot + i,
-             crcs[i], LogOrder(reservation.sequence, reservation.first_entry + i),
-             /*dirty=*/!copies);
+             crcs[i], order, /*dirty=*/!copies);
   }
   if (copies) {
     copied_blocks_ += reservation.count;

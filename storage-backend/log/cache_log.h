@@ -222,6 +222,12 @@ class CacheLog {
     uint32_t count = 0;  // 0: no room
     uint64_t sequence = 0;
   };
+  // Client blocks whose place in the log is reserved and whose data is being copied there.
+  struct PendingWrite {
+    uint64_t order = 0;  // of its first entry
+    uint64_t first_block = 0;
+    uint32_t count = 0;
+  };
   using Lock = std::unique_lock<std::mutex>;
 
   explicit CacheLog(Options options);
@@ -230,6 +236,9 @@ class CacheLog {
   absl::StatusOr<Appended> AppendData(EntryKind kind, uint64_t first_block,
                                       std::span<const std::byte> data,
                                       std::span<const uint32_t> generations, uint64_t now_ns);
+  // Whether an earlier write of `block` has its place but is not in the map yet. What was decided
+  // by the map must not go in front of it: the write, older in the log, would never be seen.
+  bool IsWritePending(uint64_t block, uint64_t before_order) const;
   // Puts the reserved blocks into the map; those that may not be become void. False if there were.
   bool PutReservedLocked(const Reservation& reservation, EntryKind kind, uint64_t first_block,
                          std::span<const uint32_t> crcs, std::span<const uint32_t> generations);
@@ -267,7 +276,8 @@ class CacheLog {
   // Groups that are used in turn; more only while the device keeps those busy, since every other
   // buffer is cold memory.
   size_t groups_in_turn_ = kGroupsInTurnMin;
-  std::vector<uint32_t> ready_;  // closed, all committed, to be submitted
+  std::vector<PendingWrite> pending_writes_;  // few: one a thread that writes
+  std::vector<uint32_t> ready_;               // closed, all committed, to be submitted
   uint32_t open_ = kNoGroup;
   bool active_ = false;  // the chain's last segment takes more groups
   uint32_t active_used_blocks_ = 0;

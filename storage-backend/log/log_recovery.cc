@@ -169,6 +169,8 @@ void LogRecovery::Apply(const GroupHeader& header) {
         break;
       case EntryKind::kCopy:
         ++block;
+        // A copy equals what the capacity tier had: what else the log has of the block is newer.
+        if (log_.map_.Find(entry.block) != kNoCacheBlock) break;
         log_.map_.Put(entry.block, block, entry.crc32c, order, /*dirty=*/false);
         break;
       case EntryKind::kVoid:

@@ -1,8 +1,10 @@
 #include "storage-backend/log/cache_log.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -170,6 +172,76 @@ TEST_F(CacheLogTest, SegmentsThatBecomeCleanAreProgress) {
   EXPECT_TRUE(*first);
   EXPECT_LT(log_->fill(), fill);
   EXPECT_FALSE(*second) << "nothing is left to do";
+}
+
+// Goal: what a reader brings from the capacity tier never stands in front of a write whose data is
+// just being copied into the log. The write has its place already, an older one than the copy gets,
+// so the map took the copy for the newer version: the write was acknowledged and lost. Two threads,
+// because a write cannot be stopped in the middle; without the check about one round in a thousand
+// fails.
+TEST(CacheLogCopiesTest, ACopyLosesAgainstAWriteUnderWay) {
+  constexpr uint32_t kBlocks = 60;  // written at once; the last one is also read
+  constexpr int kRounds = 6000;
+  constexpr uint64_t kOld = 1'000'000;
+  ManualClock clock;
+  const LogGeometry geometry = {.segment_blocks = 64, .segment_count = 16};
+  MemDevice device((2 + uint64_t{geometry.segment_blocks} * geometry.segment_count) *
+                   kCacheBlockBytes);
+  MemMetadata metadata;
+  auto opened = CacheLog::Open({.device = &device,
+                                .metadata = &metadata,
+                                .clock = &clock,
+                                .node_uuid = {1},
+                                .epoch = 1,
+                                .geometry = geometry,
+                                .on_change = {}});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  CacheLog& log = **opened;
+  ASSERT_TRUE(log.BeginSession().ok());
+  AlignedBuffer data(size_t{kBlocks} * kCacheBlockBytes);
+  AlignedBuffer old = BlockOf(kOld);
+  int copies_first = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<bool> writing = false;
+    std::atomic<bool> written = false;
+    std::thread reader([&] {
+      while (!writing) {
+      }
+      for (int copies = 0; copies < 40 && !written; ++copies) {
+        uint32_t generation = 0;
+        {
+          const std::lock_guard lock(log.mutex());
+          if (log.IsDirtyLocked(kBlocks - 1)) return;
+          generation = log.GenerationLocked(kBlocks - 1);
+        }
+        log.AppendCopies(kBlocks - 1, old.span(), {&generation, 1}, 1);
+      }
+    });
+    writing = true;
+    uint32_t taken = 0;
+    while (taken < kBlocks) {
+      const size_t done = size_t{taken} * kCacheBlockBytes;
+      const auto appended = log.Append(taken, data.span(done, data.size() - done), 1);
+      if (!appended.ok() || appended->count == 0) break;
+      taken += appended->count;
+    }
+    written = true;
+    reader.join();
+    ASSERT_EQ(taken, kBlocks);
+    {
+      const std::lock_guard lock(log.mutex());
+      ASSERT_TRUE(log.IsDirtyLocked(kBlocks - 1)) << "the write is gone, round " << round;
+      copies_first += log.GetUsageLocked().copied_blocks > 0 ? 1 : 0;
+    }
+    // Away with all of it, so that the block is absent again.
+    ASSERT_TRUE(log.Flush().ok());
+    const auto dirty = log.CollectDirty(1000, 0);
+    ASSERT_TRUE(dirty.ok());
+    ASSERT_TRUE(log.MarkClean(*dirty).ok());
+    while (*log.ReleaseClean()) {
+    }
+  }
+  EXPECT_GT(copies_first, 0) << "no copy was ever made: nothing was tried";
 }
 
 TEST_F(CacheLogTest, OverwrittenBlocksCostNoDestage) {
