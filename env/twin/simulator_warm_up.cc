@@ -1,0 +1,101 @@
+// A load passing without time: caches fill, the log fills, blocks find their places.
+//
+// A run that has not filled the log makes a starved destage look free, so no run is measured before
+// this.
+#include <algorithm>
+
+#include "env/twin/simulator.h"
+
+namespace ebb::twin {
+
+void Simulator::DestageWithoutTime(double until_fill) {
+  const StoreChoice choice = CurrentChoice();
+  const uint64_t bytes = storage::DestagePacing::BatchBytes(
+      static_cast<uint64_t>(setting_[storage::KnobId::kDestageBatchBytes]),
+      log_.write_space_bytes());
+  while (log_.fill() > until_fill) {
+    log_.EndFlush(log_.BeginFlush(now_ns_));
+    ApplyRanges(now_ns_);
+    chosen_.clear();
+    log_.CollectDirty(std::max<size_t>(bytes / kBlockBytes, 1), 0, chosen_);
+    if (!chosen_.empty()) {
+      while (!capacity_.HasRoomFor(chosen_.size())) {
+        compaction_reads_.clear();
+        if (!capacity_.BeginCompaction(/*urgent=*/true, compaction_reads_)) break;
+        StoreWithoutTime();
+      }
+      batch_blocks_.clear();
+      for (const LogModel::DirtyBlock& dirty : chosen_) {
+        const LogModel::Content& content = log_.At(dirty.cache_block);
+        batch_blocks_.push_back({.block = dirty.block,
+                                 .cache_block = dirty.cache_block,
+                                 .content = content.content,
+                                 .compressed_per_mille = content.compressed_per_mille});
+      }
+      SortByPlace(batch_blocks_);
+      capacity_.BeginBatch(batch_blocks_, choice);
+      if (!StoreWithoutTime()) return;
+      for (const LogModel::DirtyBlock& dirty : chosen_) log_.MarkClean(dirty);
+    }
+    const LogModel::Released released = log_.ReleaseClean();
+    if (chosen_.empty() && !released.advanced) return;
+  }
+}
+
+// False when the devices are full.
+bool Simulator::StoreWithoutTime() {
+  bool full = false;
+  while (capacity_.NextExtent(extent_, full)) {
+  }
+  capacity_.CommitBatch();
+  return !full;
+}
+
+void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
+  const std::span<const Request> requests = load_.requests();
+  switch (requests[record].kind) {
+    case RequestKind::kRead:
+      PlanRead(record, end_record);
+      EndRead(plan_.fills, plan_.from_capacity, plan_.copies, now_ns_);
+      return;
+    case RequestKind::kWrite:
+    case RequestKind::kTrim:
+      for (uint32_t i = record; i < end_record; ++i) {
+        uint32_t block = 0;
+        if (!HasSpaceFor(requests[i].blocks)) continue;
+        if (AppendRecord(requests[i], block, now_ns_)) continue;
+        DestageWithoutTime(lower_mark_);
+        AppendRecord(requests[i], block, now_ns_);
+      }
+      if (log_.fill() > watermark_ / 100.0) DestageWithoutTime(lower_mark_);
+      return;
+    case RequestKind::kFlush:
+      log_.EndFlush(log_.BeginFlush(now_ns_));
+      return;
+  }
+}
+
+void Simulator::WarmUp(int passes_max) {
+  const std::span<const Request> requests = load_.requests();
+  if (requests.empty()) return;
+  log_.SetInstant(true);
+  const uint64_t log_blocks = log_.space_bytes() / kBlockBytes;
+  for (int pass = 0; pass < passes_max; ++pass) {
+    for (uint32_t record = 0; record < requests.size();) {
+      uint32_t end = record + 1;
+      while ((requests[end - 1].flags & Request::kContinues) != 0) ++end;
+      if (record + 12 < requests.size()) {
+        __builtin_prefetch(&table_[requests[record + 12].first_block], 1);
+      }
+      PassWithoutTime(record, end);
+      record = end;
+    }
+    if (log_.appended_blocks() + window_.copied_blocks >= log_blocks) break;
+  }
+  log_.SetInstant(false);
+  cleaned_seen_ = log_.cleaned_bytes();
+  window_ = {};
+  block_operations_ = 0;
+}
+
+}  // namespace ebb::twin
