@@ -317,12 +317,6 @@ void Simulator::EndWindow(double seconds) {
   };
   const auto in_time = [&](uint64_t part) { return part * time_divisor_; };
   m.seconds = seconds;
-  for (env::OpWindow* op : {&m.read, &m.write, &m.flush}) {
-    op->ops = op->latency.count();
-    op->p50_ns = op->latency.QuantileNs(0.5);
-    op->p99_ns = op->latency.QuantileNs(0.99);
-    op->mean_ns = op->latency.MeanNs();
-  }
   m.mean_in_flight = in_flight_ns_ * time_divisor_ / (seconds * 1e9);
   m.dirty_bytes = whole(log_.dirty_blocks() * kBlockBytes);
   m.free_bytes = whole(log_.free_bytes());
@@ -333,12 +327,6 @@ void Simulator::EndWindow(double seconds) {
   m.logical_bytes = whole(capacity_.usage().logical_blocks * kBlockBytes);
   m.unique_bytes = std::min(m.logical_bytes, whole(capacity_.usage().unique_blocks * kBlockBytes));
   m.physical_bytes = whole(capacity_.physical_bytes());
-  const uint64_t mapped =
-      window_.read_blocks_dram + window_.read_blocks_cache + window_.read_blocks_capacity;
-  if (mapped > 0) {
-    m.read_hit_share =
-        1 - static_cast<double>(window_.read_blocks_capacity) / static_cast<double>(mapped);
-  }
   m.destaged_bytes = in_time(m.destaged_bytes);
   m.capacity_written_bytes = in_time(capacity_.counters().written_bytes - capacity_written_before_);
   m.throttle_seconds *= time_divisor_;
@@ -350,6 +338,7 @@ void Simulator::EndWindow(double seconds) {
     *count = in_time(*count);
   }
   window_.log_fill = log_.fill();
+  Derive(window_);
   if (config_.closed_loop_clients == 0) {
     const uint64_t arrival_ns = ArrivalNs();
     window_.late_ns = arrival_ns < now_ns_ ? now_ns_ - arrival_ns : 0;

@@ -31,6 +31,7 @@
 #include "env/twin/node_model.h"
 #include "env/twin/read_cache_model.h"
 #include "env/twin/request_stream.h"
+#include "env/twin/window_result.h"
 #include "storage-backend/device/service_model.h"
 #include "storage-backend/knobs/knobs.h"
 #include "storage-backend/policy/destage_pacing.h"
@@ -50,32 +51,6 @@ struct SimulatorConfig {
   int closed_loop_clients = 0;
   // A request's entry in the stream that a descriptor is made of, for every window.
   bool keep_stream = false;
-};
-
-// One request as the front end saw it.
-struct SeenRequest {
-  uint64_t time_ns = 0;
-  RequestKind kind = RequestKind::kRead;
-  uint64_t offset = 0;
-  uint32_t bytes = 0;
-  uint64_t service_ns = 0;
-};
-
-struct WindowResult {
-  env::WindowMetrics metrics;  // as the node counts: without socket and waiting for a worker
-  LatencyHistogram client;     // what clients saw, reads and writes
-  double log_fill = 0;         // of the write space, at the end
-  uint64_t read_blocks_dram = 0;
-  uint64_t read_blocks_cache = 0;
-  uint64_t read_blocks_capacity = 0;
-  uint64_t read_blocks_unmapped = 0;
-  uint64_t readahead_blocks = 0;
-  uint64_t copied_blocks = 0;
-  uint64_t coalesced_blocks = 0;  // overwritten in the log before they were destaged
-  uint64_t destage_batches = 0;
-  uint64_t compaction_steps = 0;
-  uint64_t late_ns = 0;  // how far the clients were behind the load's times at the end
-  std::vector<SeenRequest> stream;
 };
 
 class Simulator {
