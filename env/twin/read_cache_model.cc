@@ -59,6 +59,7 @@ void ReadCacheModel::SetTargetBytes(uint64_t bytes, double divisor) {
 
 void ReadCacheModel::Touch(BlockState& state, uint32_t block) {
   const uint32_t slot = SlotOf(state) - 1;
+  admission_.OnHit(block);
   if (slots_[slot].state == kUsedOldPolicy) {
     // In use: from now on the new policy's.
     old_policy_->Erase(slot);
@@ -68,6 +69,13 @@ void ReadCacheModel::Touch(BlockState& state, uint32_t block) {
   } else {
     policy_->Touch(slot);
   }
+}
+
+std::optional<uint64_t> ReadCacheModel::VictimBlock() {
+  if (!free_.empty()) return std::nullopt;
+  const uint32_t victim = old_policy_ != nullptr ? old_policy_->Victim() : policy_->Victim();
+  if (victim == kNoSlot) return std::nullopt;
+  return slots_[victim].block;
 }
 
 void ReadCacheModel::Unmap(uint32_t slot) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "env/twin/block_table.h"
@@ -23,7 +24,7 @@ class ReadCacheModel {
   explicit ReadCacheModel(BlockTable& table);
 
   void SetPolicy(storage::ReadPolicy policy);
-  void SetAdmission(storage::ReadAdmission admission) { admission_kind_ = admission; }
+  void SetAdmission(storage::ReadAdmission admission) { admission_.SetKind(admission); }
   // `divisor`: the cache is that much smaller than the knob says.
   void SetTargetBytes(uint64_t bytes, double divisor);
 
@@ -31,8 +32,8 @@ class ReadCacheModel {
   // The block of `state` is there and is used again.
   void Touch(BlockState& state, uint32_t block);
   bool Admits(uint32_t block) {
-    return slot_count_ > 0 &&
-           admission_.Admit(block, admission_kind_ == storage::ReadAdmission::kSecondHit);
+    if (slot_count_ == 0) return false;
+    return admission_.Admit(block, admission_.ComparesVictims() ? VictimBlock() : std::nullopt);
   }
   // A slot to fill, or kNoSlot.
   uint32_t Allocate();
@@ -54,6 +55,7 @@ class ReadCacheModel {
   storage::EvictionPolicy& PolicyOf(const Slot& slot) {
     return slot.state == kUsedOldPolicy ? *old_policy_ : *policy_;
   }
+  std::optional<uint64_t> VictimBlock();
   void EraseSlot(uint32_t slot);
   void Unmap(uint32_t slot);  // the policy has forgotten it
   void ForgetOldPolicy() {
@@ -68,7 +70,6 @@ class ReadCacheModel {
   storage::ReadPolicy policy_kind_ = storage::ReadPolicy::kS3Fifo;
   std::unique_ptr<storage::EvictionPolicy> policy_;
   std::unique_ptr<storage::EvictionPolicy> old_policy_;
-  storage::ReadAdmission admission_kind_ = storage::ReadAdmission::kAlways;
   storage::ReadAdmissionPolicy admission_;
 };
 

@@ -70,6 +70,22 @@ TEST_F(ReadCacheModelTest, SecondHitKeepsOneTimeReadsOut) {
   EXPECT_EQ(cache_.used_blocks(), 200u);
 }
 
+TEST_F(ReadCacheModelTest, FrequencyProtectsWhatIsReadOften) {
+  cache_.SetTargetBytes(kMiB, 1);
+  cache_.SetPolicy(storage::ReadPolicy::kLru);
+  cache_.SetAdmission(storage::ReadAdmission::kFrequency);
+  for (int round = 0; round < 8; ++round) {
+    for (uint32_t block = 0; block < 256; ++block) Read(block);
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t block = 1'000; block < 2'000; ++block) Read(block);
+  }
+
+  uint32_t hits = 0;
+  for (uint32_t block = 0; block < 256; ++block) hits += Read(block) ? 1 : 0;
+  EXPECT_GT(hits, 230u);
+}
+
 TEST_F(ReadCacheModelTest, AChangeOfPolicyKeepsTheContentAndEvictsTheOldFirst) {
   cache_.SetTargetBytes(kMiB, 1);
   for (uint32_t block = 0; block < 256; ++block) Read(block);
