@@ -75,4 +75,19 @@ ComponentWeights WeightsFor(agents::GoalKind goal, const env::WindowMetrics& met
   return weights;
 }
 
+double LogIndexAgainst(agents::GoalKind goal, const env::WindowMetrics& measured,
+                       const env::WindowMetrics& base) {
+  const ComponentLogs now = MeasureComponents(measured);
+  const ComponentLogs then = MeasureComponents(base);
+  const ComponentWeights weights = WeightsFor(goal, measured);
+  double sum = 0;
+  double weight = 0;
+  for (size_t k = 0; k < kComponentCount; ++k) {
+    if (weights[k] == 0 || !now.has(k) || !then.has(k)) continue;
+    sum += ComponentSign(k) * weights[k] * (now.value[k] - then.value[k]);
+    weight += weights[k];
+  }
+  return weight == 0 ? 0 : sum / weight;
+}
+
 }  // namespace ebb::engine

@@ -48,4 +48,9 @@ ComponentLogs MeasureComponents(const env::WindowMetrics& metrics);
 using ComponentWeights = std::array<double, kComponentCount>;
 ComponentWeights WeightsFor(agents::GoalKind goal, const env::WindowMetrics& metrics);
 
+// ln(PI / 100) of `measured` where what the default gave under the same load was measured as well:
+// `base`. Kinds that either has none of drop out; 0 when nothing is left.
+double LogIndexAgainst(agents::GoalKind goal, const env::WindowMetrics& measured,
+                       const env::WindowMetrics& base);
+
 }  // namespace ebb::engine

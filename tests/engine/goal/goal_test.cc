@@ -67,5 +67,25 @@ TEST(GoalTest, ThroughputIsARateAndSignsPointToBetter) {
   EXPECT_EQ(ComponentSign(static_cast<size_t>(Component::kWriteP99)), -1);
 }
 
+TEST(GoalTest, AgainstItselfTheIndexIsNothingAndAFasterWindowIsBetter) {
+  const env::WindowMetrics base = Window(400, 100);
+  env::WindowMetrics faster = base;
+  for (env::OpWindow* op : {&faster.read, &faster.write}) {
+    op->p50_ns /= 2;
+    op->p99_ns /= 2;
+  }
+
+  EXPECT_EQ(LogIndexAgainst(agents::GoalKind::kBalanced, base, base), 0);
+  // Latencies weigh 0.65, throughput is the same.
+  EXPECT_NEAR(LogIndexAgainst(agents::GoalKind::kBalanced, faster, base), 0.65 * std::log(2), 1e-9);
+}
+
+TEST(GoalTest, AKindThatOneOfThemLacksDropsOutOfTheComparison) {
+  env::WindowMetrics half = Window(400, 100);
+  half.read.ops = 0;
+
+  EXPECT_EQ(LogIndexAgainst(agents::GoalKind::kRead, Window(400, 100), half), 0);
+}
+
 }  // namespace
 }  // namespace ebb::engine
