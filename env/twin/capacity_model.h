@@ -150,7 +150,7 @@ class CapacityModel {
   // packing (capacity_store.cc)
   void ClearBatch();
   bool PackStatic(uint64_t& bytes, Extent& extent);
-  void MapStored(const BatchBlock& block, uint32_t place, uint32_t content);
+  void TakeReferences();
   bool OpenExtent(uint64_t bytes_min);
   void CloseExtent(Extent& extent);
   uint64_t HeaderBytes(uint64_t units, uint64_t directs) const;

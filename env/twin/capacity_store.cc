@@ -287,44 +287,50 @@ void CapacityModel::ClearBatch() {
   moving_static_bytes_ = 0;
 }
 
-// Before its blocks are mapped anew, so that a block's old place is what it was at the begin.
-void CapacityModel::MapStored(const BatchBlock& block, uint32_t place, uint32_t content) {
-  BlockState& state = table_[block.block];
-  if (content != 0 && place != kElsewhere) {
-    Shared& shared = shared_[content];
-    if (shared.place == 0) ++usage_.unique_blocks;
-    ++unit_changes_;
-    shared.place = place;
-    ++shared.references;
-  } else if (place != kElsewhere) {
-    ++usage_.unique_blocks;
-  }
-  UnmapState(state);
-  state.capacity = place;
-  state.content = place == kElsewhere ? 0 : content;
-  ++usage_.logical_blocks;
-}
-
-CapacityModel::CommitCost CapacityModel::CommitBatch() {
-  const bool moves = stream_ == Stream::kCompaction;
+// Where each block of the batch is from now on, and what it shares there. All references are taken
+// before any is given up: a block that the batch overwrites may be the last that holds what another
+// one shares.
+void CapacityModel::TakeReferences() {
   for (uint32_t i = 0; i < batch_.size(); ++i) {
-    BlockState& state = table_[batch_[i].block];
-    metadata_.ChangeBlock(batch_[i].block >> kPageShift);
-    if (moves) {
-      space_.Drop(space_.SegmentAt((uint64_t{state.capacity} - 1) * kBlock),
-                  storage::kDirectLiveBytes, /*gone=*/true);
-      state.capacity = new_places_[i];
-      continue;
-    }
-    const uint32_t content =
+    uint32_t content =
         choice_.deduplicates() ? batch_[i].content & ~RequestStream::kSeenOutside : 0;
-    uint32_t place = new_places_[i];
+    uint32_t& place = new_places_[i];
     if (place == 0 && content != 0 && looked_up_[i]) place = new_places_[shared_[content].first];
     if (place == 0) continue;  // the devices were full
     // A duplicate that was not found is stored again; the first copy keeps the name.
     const bool known =
         content != 0 && shared_[content].place != 0 && shared_[content].place != place;
-    MapStored(batch_[i], place, known ? 0 : content);
+    if (known || place == kElsewhere) content = 0;
+    batch_[i].content = content;
+    if (place == kElsewhere) continue;
+    if (content == 0) {
+      ++usage_.unique_blocks;
+      continue;
+    }
+    Shared& shared = shared_[content];
+    if (shared.place == 0) ++usage_.unique_blocks;
+    ++unit_changes_;
+    shared.place = place;
+    ++shared.references;
+  }
+}
+
+CapacityModel::CommitCost CapacityModel::CommitBatch() {
+  const bool moves = stream_ == Stream::kCompaction;
+  if (!moves) TakeReferences();
+  for (uint32_t i = 0; i < batch_.size(); ++i) {
+    if (new_places_[i] == 0) continue;
+    BlockState& state = table_[batch_[i].block];
+    metadata_.ChangeBlock(batch_[i].block >> kPageShift);
+    if (moves) {
+      space_.Drop(space_.SegmentAt((uint64_t{state.capacity} - 1) * kBlock),
+                  storage::kDirectLiveBytes, /*gone=*/true);
+    } else {
+      UnmapState(state);
+      state.content = batch_[i].content;
+      ++usage_.logical_blocks;
+    }
+    state.capacity = new_places_[i];
   }
   for (const uint32_t segment : emptied_) space_.DropStatic(segment);
   unit_changes_ += new_units_.size();

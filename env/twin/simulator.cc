@@ -105,9 +105,15 @@ absl::Status Simulator::Apply(const storage::Setting& setting) {
   if (!faults.empty()) return absl::InvalidArgumentError(absl::StrJoin(faults, "; "));
   setting_ = setting;
   readahead_blocks_ = static_cast<uint32_t>(setting[KnobId::kReadaheadBlocks]);
-  // A stream is as many times shorter as the volume is smaller.
-  bypass_bytes_ = static_cast<uint64_t>(
-      static_cast<double>(setting[KnobId::kSequentialBypassBytes]) / divisor_);
+  // Runs within a page are what they were; beyond, a stream is as many times shorter as the volume
+  // is smaller.
+  const auto bypass_bytes = static_cast<uint64_t>(setting[KnobId::kSequentialBypassBytes]);
+  constexpr uint64_t kPageBytes = uint64_t{kPageBlocks} * kBlockBytes;
+  bypass_bytes_ = std::min(bypass_bytes, kPageBytes);
+  if (bypass_bytes > kPageBytes) {
+    bypass_bytes_ +=
+        static_cast<uint64_t>(static_cast<double>(bypass_bytes - kPageBytes) / divisor_);
+  }
   softness_ = static_cast<int>(setting[KnobId::kThrottleSoftness]);
   watermark_ = static_cast<int>(setting[KnobId::kDestageWatermark]);
   lower_mark_ = storage::DestagePacing::LowerMark(watermark_);

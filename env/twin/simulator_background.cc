@@ -151,7 +151,7 @@ void Simulator::CollectBatch(uint64_t now_ns) {
       static_cast<uint64_t>(static_cast<double>(log_.write_space_bytes()) * divisor_));
   if (batch_quiet_) bytes = storage::QuietBatchBytes(bytes);
   // A batch of a sample must not take a larger part of its log than any may.
-  const uint64_t part = std::max<uint64_t>(log_.write_space_bytes() / 16, 256 * kKiB);
+  const uint64_t part = std::max<uint64_t>(log_.write_space_bytes() / 6, 256 * kKiB);
   const size_t count = std::max<size_t>(std::min(bytes, part) / kBlockBytes, 1);
   chosen_.clear();
   const bool held_back = log_.CollectDirty(2 * count, batch_keep_fill_, chosen_);

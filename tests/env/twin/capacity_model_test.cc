@@ -117,6 +117,18 @@ TEST_F(CapacityModelTest, EqualBlocksAreStoredOnce) {
   EXPECT_EQ(model_->usage().unique_blocks, 1u);
 }
 
+// The batch overwrites the last holder of what another of its blocks shares.
+TEST_F(CapacityModelTest, ASharedBlockOutlivesItsFirstHolder) {
+  Store({Block(0, 1)}, kDedup);
+
+  Store({Block(0, 2), Block(5, 1)}, kDedup);
+
+  EXPECT_EQ(model_->usage().unique_blocks, 2u);
+  EXPECT_EQ(model_->counters().deduplicated_blocks, 1u);
+  model_->Unmap(5);
+  EXPECT_EQ(model_->usage().unique_blocks, 1u);
+}
+
 TEST_F(CapacityModelTest, WithoutDedupEqualBlocksAreStoredTwice) {
   Store({Block(0, 1), Block(1, 1)}, kLz4);
 
