@@ -9,6 +9,7 @@
 #include "api/cli/node_commands.h"
 #include "api/cli/session.h"
 #include "api/cli/trace_commands.h"
+#include "api/cli/twin_commands.h"
 #include "base/nearest.h"
 #include "fmt/format.h"
 
@@ -89,6 +90,7 @@ int Run(int argc, char** argv) {
   ebb::cli::AddKnobCommands(app, session);
   ebb::cli::AddNodeCommands(app, session);
   ebb::cli::AddTraceCommands(app, session);
+  ebb::cli::AddTwinCommands(app, session);
   if (argc == 1) {
     session.Print(app.help());
     return 0;
