@@ -104,7 +104,7 @@ bool LogModel::OpenGroup(uint32_t slots_min, uint64_t& now_ns) {
       .opened_ns = now_ns,
       .header_block = FirstBlock(chain_.back()) + active_used_,
       .used = 0,
-      .capacity = std::min(kGroupBlocksMax, geometry_.segment_blocks - active_used_ - 1)};
+      .capacity = std::min(storage::kGroupBlocksMax, geometry_.segment_blocks - active_used_ - 1)};
   open_ = static_cast<uint32_t>(idle);
   segments_[chain_.back()].last_sequence = groups_[idle].sequence;
   UpdateFill();

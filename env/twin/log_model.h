@@ -1,7 +1,7 @@
 // LogModel: the cache device's log without its bytes: groups, segments, what is dirty.
 //
 // The same structure as storage-backend/log (cache_log.h, log_map.h), which see for why: groups of
-// 127 blocks and a header, written by whoever closes them; segments that are clean when nothing of
+// blocks behind a header, written by whoever closes them; segments that are clean when nothing of
 // them is needed, released first in, first out; destage only of what is durable. Time passes only
 // in the device's model. Superseded blocks leave by BlockTable, which holds the index.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "env/twin/block_table.h"
 #include "storage-backend/device/service_model.h"
+#include "storage-backend/log/log_format.h"
 
 namespace ebb::twin {
 
@@ -108,9 +109,7 @@ class LogModel {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr size_t kGroups = 16;
-  static constexpr size_t kGroupsInTurnMin = 2;
-  static constexpr uint32_t kGroupBlocksMax = 127;
+  static constexpr size_t kGroups = storage::kGroupBuffers;
 
   struct Group {
     uint64_t sequence = 0;
@@ -182,7 +181,7 @@ class LogModel {
   uint32_t clean_segments_kept_ = 0;
 
   std::array<Group, kGroups> groups_{};
-  size_t groups_in_turn_ = kGroupsInTurnMin;
+  size_t groups_in_turn_ = storage::kGroupsInTurnMin;
   uint32_t open_ = kNone;
   bool active_ = false;
   uint32_t active_used_ = 0;

@@ -31,9 +31,10 @@ class ReadCacheModel {
   bool off() const { return slot_count_ == 0; }
   // The block of `state` is there and is used again.
   void Touch(BlockState& state, uint32_t block);
-  bool Admits(uint32_t block) {
+  bool Admits(uint32_t block, storage::ReadAdmissionPolicy::ReadFrom from) {
     if (slot_count_ == 0) return false;
-    return admission_.Admit(block, admission_.ComparesVictims() ? VictimBlock() : std::nullopt);
+    return admission_.Admit(block, from,
+                            admission_.ComparesVictims() ? VictimBlock() : std::nullopt);
   }
   // A slot to fill, or kNoSlot.
   uint32_t Allocate();

@@ -82,7 +82,9 @@ void Simulator::PlanKeeping(size_t wanted_missed) {
   size_t kept = 0;
   for (size_t i = 0; i < plan_.fills.size(); ++i) {
     Fill fill = plan_.fills[i];
-    if (i < wanted_missed && !read_cache_.Admits(fill.block)) continue;
+    using ReadFrom = storage::ReadAdmissionPolicy::ReadFrom;
+    const ReadFrom from = fill.log == 0 ? ReadFrom::kCapacity : ReadFrom::kCacheDevice;
+    if (i < wanted_missed && !read_cache_.Admits(fill.block, from)) continue;
     fill.slot = read_cache_.Allocate();
     if (fill.slot != ReadCacheModel::kNoSlot) plan_.fills[kept++] = fill;
   }

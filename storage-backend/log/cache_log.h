@@ -56,7 +56,7 @@ class CacheLog {
     // Of this session: above that of every group written before.
     uint64_t epoch = 0;
     LogGeometry geometry;
-    size_t group_buffers = 16;
+    size_t group_buffers = kGroupBuffers;
     // Called with the lock held after [first, first + count) changed: the read cache drops it.
     std::function<void(uint64_t first, uint64_t count)> on_change;
   };
@@ -210,10 +210,6 @@ class CacheLog {
     uint32_t used = 0;          // payload blocks behind it
   };
   static constexpr uint32_t kNoGroup = 0xffffffff;
-  // Payload of a group: 256 KiB with its header. Costs 1.6 % of the device's writes, and two groups
-  // in turn stay in the processor's own cache.
-  static constexpr uint32_t kGroupBlocksMax = 63;
-  static constexpr size_t kGroupsInTurnMin = 2;
 
   struct Reservation {
     uint32_t group = kNoGroup;

@@ -72,6 +72,11 @@ struct GroupHeader {
 };
 
 inline constexpr uint32_t kGroupEntriesMax = 250;
+// Payload of a group: 256 KiB with its header. Costs 1.6 % of the device's writes, and two groups
+// in turn stay in the processor's own cache.
+inline constexpr uint32_t kGroupBlocksMax = 63;
+inline constexpr size_t kGroupsInTurnMin = 2;
+inline constexpr size_t kGroupBuffers = 16;
 
 // Entry `index` of a header block under construction.
 void EncodeEntry(std::span<std::byte> block, uint32_t index, const LogEntry& entry);

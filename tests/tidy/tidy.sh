@@ -24,7 +24,7 @@ env: base
 env/testing: base env
 env/node: base env storage-backend/control
 env/trace: base base/trace env
-env/twin: base base/trace env env/node env/trace storage-backend/control storage-backend/knobs storage-backend/device storage-backend/policy storage-backend/capacity storage-backend/reduce
+env/twin: base base/trace env env/node env/trace storage-backend/control storage-backend/knobs storage-backend/device storage-backend/log storage-backend/policy storage-backend/capacity storage-backend/reduce
 agents: base env
 agents/baseline: base env agents
 engine: base env agents

@@ -21,7 +21,7 @@ class ReadCacheModelTest : public ::testing::Test {
       cache_.Touch(table_[block], block);
       return true;
     }
-    if (cache_.Admits(block)) {
+    if (cache_.Admits(block, storage::ReadAdmissionPolicy::ReadFrom::kCapacity)) {
       const uint32_t slot = cache_.Allocate();
       if (slot != ReadCacheModel::kNoSlot) cache_.Publish(slot, block);
     }
