@@ -58,7 +58,7 @@ TEST(MissRatioCurveTest, IsExactWhileTheBlocksAreFew) {
 }
 
 TEST(MissRatioCurveTest, IsCloseWhenSampled) {
-  const std::vector<uint64_t> accesses = SkewedAccesses(1'000'000, 200'000, 2);
+  const std::vector<uint64_t> accesses = SkewedAccesses(400'000, 100'000, 2);
   MissRatioCurve curve(/*samples_max=*/8192);
   for (const uint64_t key : accesses) curve.Access(key);
 
