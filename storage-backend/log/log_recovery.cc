@@ -98,6 +98,13 @@ absl::Status LogRecovery::FindCandidates(const std::function<void(double)>& prog
   return absl::OkStatus();
 }
 
+uint64_t LogRecovery::OldestEpoch() const {
+  // What was not durable when the last session began was written by it, or is an orphan of an
+  // earlier one: also where the log begins with it, and no group before it tells.
+  const CacheLog::Tail& tail = log_.tail_;
+  return expected_ >= tail.durable_below ? std::max(epoch_, tail.epoch) : epoch_;
+}
+
 const LogRecovery::Candidate* LogRecovery::NextSegment() const {
   // Of two with the same number the newer epoch comes first; the other is an orphan, torn off the
   // tail of an earlier session.
@@ -105,7 +112,8 @@ const LogRecovery::Candidate* LogRecovery::NextSegment() const {
                                       [](const Candidate& candidate, uint64_t sequence) {
                                         return candidate.first_sequence < sequence;
                                       });
-  if (found == candidates_.end() || found->first_sequence != expected_ || found->epoch < epoch_) {
+  if (found == candidates_.end() || found->first_sequence != expected_ ||
+      found->epoch < OldestEpoch()) {
     return nullptr;
   }
   return &*found;
@@ -116,7 +124,7 @@ absl::StatusOr<std::optional<GroupHeader>> LogRecovery::ReadNext(uint32_t block,
   const bool jump = last_group_blocks_ >= kJumpBlocks;
   EBB_ASSIGN_OR_RETURN(const auto bytes, reader_.At(block, jump ? block + 1 : segment_end));
   const auto header = OurHeader(bytes, block);
-  if (!header.has_value() || header->sequence != expected_ || header->epoch < epoch_ ||
+  if (!header.has_value() || header->sequence != expected_ || header->epoch < OldestEpoch() ||
       header->payload_blocks >= segment_end - block) {
     return std::optional<GroupHeader>();
   }

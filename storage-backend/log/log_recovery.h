@@ -34,6 +34,8 @@ class LogRecovery {
   };
 
   absl::Status FindCandidates(const std::function<void(double)>& progress);
+  // No group `expected_` of an older session counts.
+  uint64_t OldestEpoch() const;
   // The segment that begins with group `expected_`, or nullptr.
   const Candidate* NextSegment() const;
   absl::Status ReplaySegment(uint32_t segment);
