@@ -19,7 +19,7 @@ namespace ebb::storage {
 
 class StreamSampler {
  public:
-  static constexpr uint64_t kRegionBytes = 256 * 1024;
+  static constexpr uint64_t kRegionBytes = uint64_t{256} * 1024;
 
   // Keeps the last `records_max` sampled records.
   explicit StreamSampler(size_t records_max = 65'536);

@@ -56,7 +56,7 @@ void Pop(pthread_mutex_t* mutex) {
   const size_t noted = std::min(locks.held_count, Locks::kHeldMax);
   for (size_t i = noted; i > 0; --i) {
     if (locks.held[i - 1] != mutex) continue;
-    std::memmove(&locks.held[i - 1], &locks.held[i], (noted - i) * sizeof locks.held[0]);
+    std::copy(locks.held.begin() + i, locks.held.begin() + noted, locks.held.begin() + i - 1);
     --locks.held_count;
     return;
   }

@@ -82,9 +82,8 @@ int ConfigComplete() {
     return -1;
   }
   return Guarded([] {
-    absl::StatusOr<NodeConfig> loaded = LoadNodeConfig(config_path);
-    if (loaded.ok()) node_config = *std::move(loaded);
-    return loaded.status();
+    EBB_ASSIGN_OR_RETURN(node_config, LoadNodeConfig(config_path));
+    return absl::OkStatus();
   });
 }
 
