@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "storage-backend/policy/weighted_turn.h"
 
 namespace ebb::twin {
 namespace {
@@ -30,18 +31,8 @@ bool SegmentSpace::HasRoom(const Device& device, Stream stream, uint64_t bytes_m
 }
 
 std::optional<size_t> SegmentSpace::NextDevice(Stream stream, uint64_t bytes_min) {
-  std::optional<size_t> richest;
-  double earned = 0;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    Device& device = devices_[i];
-    if (!HasRoom(device, stream, bytes_min)) continue;
-    const double share = static_cast<double>(device.free) + 1;
-    device.credit += share;
-    earned += share;
-    if (!richest.has_value() || device.credit > devices_[*richest].credit) richest = i;
-  }
-  if (richest.has_value()) devices_[*richest].credit -= earned;
-  return richest;
+  return storage::NextInTurn(
+      devices_, [&](const Device& device) { return HasRoom(device, stream, bytes_min); });
 }
 
 std::optional<SegmentSpace::Place> SegmentSpace::NextExtent(Stream stream, uint64_t bytes_min) {

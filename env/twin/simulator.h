@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -233,6 +234,8 @@ class Simulator {
   uint64_t BackgroundNs(double serial_ns, double parallel_ns, int threads);
   StoreChoice CurrentChoice() const;
   void Scrub(uint64_t now_ns);
+  // Makes batch_blocks_ of them, by their places.
+  void FillBatch(std::span<const LogModel::DirtyBlock> dirty_blocks);
   void SortByPlace(std::vector<CapacityModel::BatchBlock>& blocks);
 
   // simulator_warm_up.cc

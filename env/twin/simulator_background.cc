@@ -236,8 +236,14 @@ void Simulator::BatchRead(uint64_t now_ns) {
     resume_batch_ = BeginCompaction(now_ns, /*urgent=*/true);
     if (resume_batch_) return;
   }
+  FillBatch(batch_dirty_);
+  const double cpu_ns = capacity_.BeginBatch(batch_blocks_, batch_choice_);
+  WakeBackground(now_ns + BackgroundNs(cpu_ns, 0, 1), Stage::kPack);
+}
+
+void Simulator::FillBatch(std::span<const LogModel::DirtyBlock> dirty_blocks) {
   batch_blocks_.clear();
-  for (const LogModel::DirtyBlock& dirty : batch_dirty_) {
+  for (const LogModel::DirtyBlock& dirty : dirty_blocks) {
     const LogModel::Content& content = log_.At(dirty.cache_block);
     batch_blocks_.push_back({.block = dirty.block,
                              .cache_block = dirty.cache_block,
@@ -245,8 +251,6 @@ void Simulator::BatchRead(uint64_t now_ns) {
                              .compressed_per_mille = content.compressed_per_mille});
   }
   SortByPlace(batch_blocks_);
-  const double cpu_ns = capacity_.BeginBatch(batch_blocks_, batch_choice_);
-  WakeBackground(now_ns + BackgroundNs(cpu_ns, 0, 1), Stage::kPack);
 }
 
 void Simulator::SortByPlace(std::vector<CapacityModel::BatchBlock>& blocks) {

@@ -24,15 +24,7 @@ void Simulator::DestageWithoutTime(double until_fill) {
         if (!capacity_.BeginCompaction(/*urgent=*/true, compaction_reads_)) break;
         StoreWithoutTime();
       }
-      batch_blocks_.clear();
-      for (const LogModel::DirtyBlock& dirty : chosen_) {
-        const LogModel::Content& content = log_.At(dirty.cache_block);
-        batch_blocks_.push_back({.block = dirty.block,
-                                 .cache_block = dirty.cache_block,
-                                 .content = content.content,
-                                 .compressed_per_mille = content.compressed_per_mille});
-      }
-      SortByPlace(batch_blocks_);
+      FillBatch(chosen_);
       capacity_.BeginBatch(batch_blocks_, choice);
       if (!StoreWithoutTime()) return;
       for (const LogModel::DirtyBlock& dirty : chosen_) log_.MarkClean(dirty);

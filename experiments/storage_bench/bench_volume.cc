@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include <sched.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -123,15 +122,6 @@ absl::Status FillBlocks(Volume& volume, uint64_t first, uint64_t count, AlignedB
                                      /*fua=*/false));
   }
   return absl::OkStatus();
-}
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double NowSeconds() { return static_cast<double>(RealClock().MonotonicNs()) / 1e9; }

@@ -48,8 +48,6 @@ AlignedBuffer TextBytes(size_t bytes, Rng& rng);
 absl::Status FillBlocks(storage::Volume& volume, uint64_t first, uint64_t count,
                         AlignedBuffer& data);
 
-// Processor time of all threads of this process, in seconds.
-double CpuSeconds();
 double NowSeconds();
 
 // Keeps this thread, and every thread that it starts meanwhile, on one core.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/cpu_time.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "experiments/storage_bench/bench_volume.h"
@@ -105,10 +106,10 @@ class DestageStudy final : public Study {
     volume_options.capacity_shape = "disk-7200";
     {
       EBB_ASSIGN_OR_RETURN(const auto volume, OpenBenchVolume(volume_options));
-      const double cpu_begin = CpuSeconds();
+      const double cpu_begin = ProcessCpuSeconds();
       EBB_ASSIGN_OR_RETURN(const double rate, FillAndDrain(*volume, sizes_, data_));
       samples.Add("destage.bytes_per_s", rate);
-      samples.Add("destage.cpu_s_per_gib", (CpuSeconds() - cpu_begin) /
+      samples.Add("destage.cpu_s_per_gib", (ProcessCpuSeconds() - cpu_begin) /
                                                static_cast<double>(sizes_.dirty_bytes) *
                                                static_cast<double>(kGiB));
       EBB_RETURN_IF_ERROR(volume->Close());

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/cpu_time.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "experiments/storage_bench/bench_volume.h"
@@ -104,11 +105,11 @@ class EngineStudy final : public Study {
 
   absl::Status Measure(const std::string& series, Mix mix, uint64_t working_set_bytes, uint64_t ops,
                        Samples& samples) {
-    const double cpu_begin = CpuSeconds();
+    const double cpu_begin = ProcessCpuSeconds();
     const double begin = NowSeconds();
     EBB_RETURN_IF_ERROR(Run(mix, working_set_bytes, ops));
     const auto count = static_cast<double>(ops);
-    samples.Add(series + ".ops_per_cpu_s", count / (CpuSeconds() - cpu_begin));
+    samples.Add(series + ".ops_per_cpu_s", count / (ProcessCpuSeconds() - cpu_begin));
     samples.Add(series + ".ops_per_s", count / (NowSeconds() - begin));
     return absl::OkStatus();
   }

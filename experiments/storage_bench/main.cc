@@ -13,11 +13,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
-#include <sys/utsname.h>
 
 #include "base/status.h"
 #include "base/units.h"
+#include "experiments/storage_bench/bench_report.h"
 #include "experiments/storage_bench/bench_volume.h"
 #include "experiments/storage_bench/figures.h"
 #include "experiments/storage_bench/study.h"
@@ -109,24 +108,6 @@ absl::Status RunRepeats(const Arguments& arguments, std::span<const StudyEntry* 
   return absl::OkStatus();
 }
 
-nlohmann::json Machine() {
-  utsname names{};
-  uname(&names);
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string model = "unknown";
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    model = line.substr(line.find(':') + 2);
-    break;
-  }
-  double load = 0;
-  std::ifstream("/proc/loadavg") >> load;
-  return {{"cpu", model},
-          {"cores", std::thread::hardware_concurrency()},
-          {"kernel", std::string(names.release)},
-          {"load_average_at_start", load}};
-}
-
 // The figures that were asked for: InvalidArgument when one has no such name.
 absl::StatusOr<std::vector<const FigureSpec*>> Choose(const std::vector<std::string>& only) {
   std::vector<const FigureSpec*> chosen;
@@ -156,28 +137,16 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   const Scratch memory(options.memory_dir);
   EBB_ASSIGN_OR_RETURN(options.disk_dir, experiments::MakeScratchFolder(arguments.disk_parent));
   const Scratch disk(options.disk_dir);
-  const nlohmann::json machine = Machine();
+  const BenchRun run{.bench = "storage",
+                     .out_path = arguments.out_path,
+                     .commit = arguments.commit,
+                     .repeats = arguments.repeats,
+                     .quick = arguments.quick,
+                     .load_average_at_start = LoadAverage()};
 
   Samples samples;
   EBB_RETURN_IF_ERROR(RunRepeats(arguments, entries, options, samples));
-  std::vector<Figure> figures;
-  bool all_hold = true;
-  for (const FigureSpec* spec : specs) {
-    figures.push_back(Evaluate(*spec, samples));
-    all_hold = all_hold && figures.back().holds;
-  }
-  fmt::print("{}", FormatTable(figures, samples));
-  if (arguments.out_path.empty()) return all_hold;
-  nlohmann::json report = ToJson(figures, samples);
-  report["bench"] = "storage";
-  report["machine"] = machine;
-  report["commit"] = arguments.commit;
-  report["repeats"] = arguments.repeats;
-  report["quick"] = arguments.quick;
-  std::ofstream file(arguments.out_path);
-  file << report.dump(1) << "\n";
-  if (!file.good()) return absl::InternalError("cannot write " + arguments.out_path);
-  return all_hold;
+  return Report(run, specs, samples);
 }
 
 int Main(int argc, char** argv) {

@@ -1,6 +1,7 @@
 // How long a node takes to come back with a dirty cache, against reading as much from the device.
 #include <filesystem>
 
+#include "base/cpu_time.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "experiments/storage_bench/bench_volume.h"
@@ -52,7 +53,7 @@ class RecoveryStudy final : public Study {
     }
     EBB_ASSIGN_OR_RETURN(const double own, SequentialRead(options.cache_path, log_bytes));
     samples.Add("recovery.device_bytes_per_s", own);
-    const double cpu_begin = CpuSeconds();
+    const double cpu_begin = ProcessCpuSeconds();
     const double begin = NowSeconds();
     EBB_ASSIGN_OR_RETURN(const std::unique_ptr<Volume> volume, OpenBenchVolume(options));
     const double seconds = NowSeconds() - begin;
@@ -61,7 +62,7 @@ class RecoveryStudy final : public Study {
     }
     samples.Add("recovery.bytes_per_s", static_cast<double>(log_bytes) / seconds);
     samples.Add("recovery.seconds", seconds);
-    samples.Add("recovery.cpu_s", CpuSeconds() - cpu_begin);
+    samples.Add("recovery.cpu_s", ProcessCpuSeconds() - cpu_begin);
     return volume->Close();
   }
 

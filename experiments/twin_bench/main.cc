@@ -3,16 +3,15 @@
 // usage: ebb_twin_bench [--repeats N] [--threads N] [--quick] [--out FILE]
 // Prints every figure with its bar and writes them as JSON. Exits with 1 when a bar does not hold.
 #include <exception>
-#include <fstream>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <time.h>
 
 #include "base/status.h"
+#include "experiments/storage_bench/bench_report.h"
 #include "experiments/twin_bench/twin_figures.h"
 #include "experiments/twin_bench/twin_studies.h"
 
@@ -28,6 +27,12 @@ struct Arguments {
 };
 
 absl::StatusOr<bool> RunBench(const Arguments& arguments) {
+  const storage_bench::BenchRun run{.bench = "twin",
+                                    .out_path = arguments.out_path,
+                                    .commit = arguments.commit,
+                                    .repeats = arguments.repeats,
+                                    .quick = arguments.quick,
+                                    .load_average_at_start = storage_bench::LoadAverage()};
   storage_bench::Samples samples;
   for (int i = 0; i < arguments.repeats; ++i) {
     const BenchOptions options{
@@ -39,24 +44,9 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
     fmt::print(stderr, ", sweep\n");
     EBB_RETURN_IF_ERROR(MeasureSweep(options, samples));
   }
-  std::vector<storage_bench::Figure> figures;
-  bool all_hold = true;
-  for (const storage_bench::FigureSpec& spec : TwinFigures()) {
-    figures.push_back(storage_bench::Evaluate(spec, samples));
-    all_hold = all_hold && figures.back().holds;
-  }
-  fmt::print("{}", storage_bench::FormatTable(figures, samples));
-  if (arguments.out_path.empty()) return all_hold;
-  nlohmann::json report = storage_bench::ToJson(figures, samples);
-  report["bench"] = "twin";
-  report["machine"] = {{"cores", std::thread::hardware_concurrency()}};
-  report["commit"] = arguments.commit;
-  report["repeats"] = arguments.repeats;
-  report["quick"] = arguments.quick;
-  std::ofstream file(arguments.out_path);
-  file << report.dump(1) << "\n";
-  if (!file.good()) return absl::InternalError("cannot write " + arguments.out_path);
-  return all_hold;
+  std::vector<const storage_bench::FigureSpec*> specs;
+  for (const storage_bench::FigureSpec& spec : TwinFigures()) specs.push_back(&spec);
+  return storage_bench::Report(run, specs, samples);
 }
 
 int Main(int argc, char** argv) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <time.h>
-
 #include "absl/container/flat_hash_map.h"
+#include "base/clock.h"
+#include "base/cpu_time.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "engine/goal/goal.h"
@@ -28,12 +28,7 @@ using twin::SimulatorConfig;
 constexpr uint32_t kDivisor = 10;
 constexpr const char* kClasses[] = {"disk-7200", "sata-ssd", "nvme"};
 
-double Seconds(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-double CpuSeconds() { return Seconds(CLOCK_PROCESS_CPUTIME_ID); }
+double NowSeconds() { return static_cast<double>(RealClock().MonotonicNs()) / 1e9; }
 
 // A gibibyte of cache before two devices, 8 GiB of volume, all of it written before.
 NodeModel BenchNode(const std::string& capacity_device) {
@@ -61,7 +56,7 @@ double LruOpsPerS(const RequestStream& load, uint64_t cache_bytes) {
   slot_of.reserve(slots);
   std::vector<uint64_t> block_of(slots);
   uint32_t used = 0;
-  const double begin = CpuSeconds();
+  const double begin = ProcessCpuSeconds();
   for (const twin::Request& request : load.requests()) {
     for (uint32_t i = 0; i < request.blocks; ++i) {
       const uint64_t block = request.first_block + i;
@@ -82,7 +77,7 @@ double LruOpsPerS(const RequestStream& load, uint64_t cache_bytes) {
       lru.Insert(slot, block);
     }
   }
-  return static_cast<double>(load.block_operations()) / (CpuSeconds() - begin);
+  return static_cast<double>(load.block_operations()) / (ProcessCpuSeconds() - begin);
 }
 
 struct Timed {
@@ -94,12 +89,12 @@ struct Timed {
 absl::StatusOr<Timed> TimeRun(const SimulatorConfig& config, const RequestStream& load,
                               double seconds) {
   Timed timed;
-  const double begin = CpuSeconds();
+  const double begin = ProcessCpuSeconds();
   EBB_ASSIGN_OR_RETURN(const auto simulator, twin::Simulator::Make(config, load));
   simulator->WarmUp(2);
-  const double warm = CpuSeconds();
+  const double warm = ProcessCpuSeconds();
   simulator->RunWindow(seconds);
-  const double end = CpuSeconds();
+  const double end = ProcessCpuSeconds();
   timed.run_s = end - warm;
   timed.whole_s = end - begin;
   timed.block_operations = simulator->block_operations();
@@ -125,9 +120,9 @@ absl::Status MeasureSpeed(const BenchOptions& options, Samples& samples) {
   const LoadSpec spec = BenchLoad(options);
   EBB_ASSIGN_OR_RETURN(const RequestStream load,
                        twin::GenerateLoad(spec, NodeModel().volume_bytes));
-  const double begin = CpuSeconds();
+  const double begin = ProcessCpuSeconds();
   const RequestStream sample = load.Sample(kDivisor, spec.seed);
-  samples.Add("sampling.prepare_s", CpuSeconds() - begin);
+  samples.Add("sampling.prepare_s", ProcessCpuSeconds() - begin);
   Timed full;
   Timed sampled;
   for (const char* device : kClasses) {
@@ -193,8 +188,8 @@ absl::Status MeasureSweep(const BenchOptions& options, Samples& samples) {
   const size_t count = options.quick ? 100 : 1'000;
   const std::vector<env::Setting> settings =
       twin::SpreadSettings(space, space.Default(), count, /*all_knobs=*/false, 3 + options.repeat);
-  const double cpu_begin = CpuSeconds();
-  const double begin = Seconds(CLOCK_MONOTONIC);
+  const double cpu_begin = ProcessCpuSeconds();
+  const double begin = NowSeconds();
   EBB_ASSIGN_OR_RETURN(const RequestStream load,
                        twin::GenerateLoad(spec, NodeModel().volume_bytes));
   const RequestStream sample = load.Sample(kDivisor, spec.seed);
@@ -203,18 +198,18 @@ absl::Status MeasureSweep(const BenchOptions& options, Samples& samples) {
       twin::RunSweep(config, settings, sample,
                      {.settle_seconds = 0, .measure_seconds = spec.seconds}, options.threads);
   for (const twin::SweepResult& result : results) EBB_RETURN_IF_ERROR(result.status);
-  const double cpu_s = CpuSeconds() - cpu_begin;
-  samples.Add("sweep.wall_s", Seconds(CLOCK_MONOTONIC) - begin);
+  const double cpu_s = ProcessCpuSeconds() - cpu_begin;
+  samples.Add("sweep.wall_s", NowSeconds() - begin);
   samples.Add("sweep.cpu_s", cpu_s);
   // What it takes on as many cores of its own: the machine may have other work.
   samples.Add("sweep.seconds", cpu_s / options.threads);
   samples.Add("sweep.cpu_ms_a_setting", cpu_s * 1e3 / static_cast<double>(count));
   // To steady state and no further.
-  const double steady_begin = CpuSeconds();
+  const double steady_begin = ProcessCpuSeconds();
   const std::vector<env::Setting> some(settings.begin(),
                                        settings.begin() + static_cast<ptrdiff_t>(count * 3 / 10));
   twin::RunSweep(config, some, sample, {.settle_seconds = 5, .measure_seconds = 1}, 1);
-  samples.Add("sweep.steady_300_s", CpuSeconds() - steady_begin);
+  samples.Add("sweep.steady_300_s", ProcessCpuSeconds() - steady_begin);
   return absl::OkStatus();
 }
 

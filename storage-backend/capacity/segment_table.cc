@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "storage-backend/policy/weighted_turn.h"
 
 namespace ebb::storage {
 namespace {
@@ -75,19 +76,8 @@ bool SegmentTable::HasRoom(const DeviceSegments& device, Stream stream, uint64_t
 }
 
 std::optional<size_t> SegmentTable::NextDevice(Stream stream, uint64_t bytes_min) {
-  // Smooth weighted turn: every device with room earns its free share, the richest pays for all.
-  std::optional<size_t> richest;
-  double earned = 0;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    DeviceSegments& device = devices_[i];
-    if (!HasRoom(device, stream, bytes_min)) continue;
-    const double share = static_cast<double>(device.free) + 1;
-    device.credit += share;
-    earned += share;
-    if (!richest.has_value() || device.credit > devices_[*richest].credit) richest = i;
-  }
-  if (richest.has_value()) devices_[*richest].credit -= earned;
-  return richest;
+  return NextInTurn(
+      devices_, [&](const DeviceSegments& device) { return HasRoom(device, stream, bytes_min); });
 }
 
 uint32_t SegmentTable::OpenSegment(size_t device_index, Stream stream, uint64_t sequence) {

@@ -273,10 +273,10 @@ absl::Status CacheLog::Flush() {
 }
 
 absl::Status CacheLog::FlushTo(uint64_t sequence) {
-  MayBlock();
   Lock lock(mutex_);
   if (!fence_.ok()) return fence_;
   if (durable_sequence_ >= sequence) return absl::OkStatus();
+  MayBlock();
   ++flush_members_;
   while (durable_sequence_ < sequence) {
     if (!fence_.ok()) return fence_;

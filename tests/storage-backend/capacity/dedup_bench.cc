@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/aligned_buffer.h"
+#include "base/cpu_time.h"
 #include "base/crc32c.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -32,12 +33,6 @@ namespace {
 
 constexpr uint64_t kBlock = 4096;
 constexpr size_t kBatchBlocks = 1024;
-
-double CpuSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
 
 void Check(const absl::Status& status) {
   if (status.ok()) return;
@@ -109,9 +104,9 @@ void Run(const std::string& directory, Load load, const char* load_name,
         batch[i] = {first + i, at, Crc32c({at, kBlock})};
       }
       StoreReport report;
-      const double before = CpuSeconds();
+      const double before = ProcessCpuSeconds();
       Check((*tier)->Store(batch, options, &report, nullptr));
-      seconds += CpuSeconds() - before;
+      seconds += ProcessCpuSeconds() - before;
       if (round == 0) found += report.deduplicated_blocks;
     }
     if (round != 0) continue;

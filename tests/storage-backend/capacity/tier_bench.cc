@@ -11,10 +11,9 @@
 #include <set>
 #include <vector>
 
-#include <sys/resource.h>
-
 #include "base/aligned_buffer.h"
 #include "base/clock.h"
+#include "base/cpu_time.h"
 #include "base/crc32c.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -29,15 +28,6 @@ namespace {
 constexpr uint64_t kBlock = 4096;
 constexpr size_t kBatchBlocks = 1024;
 
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 void Check(const absl::Status& status) {
   if (status.ok()) return;
   fmt::print(stderr, "{}\n", status.ToString());
@@ -46,10 +36,10 @@ void Check(const absl::Status& status) {
 
 template <typename Body>
 void Measure(const char* name, uint64_t blocks, const Body& body) {
-  const double cpu = CpuSeconds();
+  const double cpu = ProcessCpuSeconds();
   const uint64_t begin_ns = RealClock().MonotonicNs();
   body();
-  const double used = CpuSeconds() - cpu;
+  const double used = ProcessCpuSeconds() - cpu;
   const double wall = static_cast<double>(RealClock().MonotonicNs() - begin_ns) / 1e9;
   fmt::print("{:28} {:6.2f} CPU us/block {:6.2f} us/block\n", name,
              used * 1e6 / static_cast<double>(blocks), wall * 1e6 / static_cast<double>(blocks));
