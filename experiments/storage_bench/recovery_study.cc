@@ -27,7 +27,7 @@ class RecoveryStudy final : public Study {
     const std::string memory = fmt::format("{}/recovery-{}", options_.memory_dir, runs_);
     std::filesystem::create_directories(folder);
     std::filesystem::create_directories(memory);
-    const absl::Status status = Measure(folder, memory, samples);
+    absl::Status status = Measure(folder, memory, samples);
     std::filesystem::remove_all(folder);
     std::filesystem::remove_all(memory);
     return status;

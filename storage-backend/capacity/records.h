@@ -124,7 +124,9 @@ struct SegmentRecord {
 struct SegmentId {
   uint8_t device = 0;
   uint32_t segment = 0;
-  friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
+  // clang-tidy 14 takes what the compiler writes here for a null pointer.
+  friend auto operator<=>(const SegmentId&,
+                          const SegmentId&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 std::string SegmentKey(SegmentId id);
