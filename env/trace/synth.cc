@@ -22,6 +22,8 @@ using trace::TraceRecord;
 constexpr size_t kRecentContents = 4096;
 constexpr uint64_t kPhaseMaxNs = uint64_t{1} << 58;
 constexpr uint64_t kGapMaxNs = 86'400 * kNsPerS;
+constexpr double kOpsPerSecondMax = 1e8;
+constexpr uint64_t kStreamsMax = 1024;
 constexpr uint64_t kDoesNotShrink = 15;
 constexpr uint64_t kShrinksToAThird = 5;
 constexpr uint64_t kThirdPerMille = 344;  // (2 * 5 + 1) / 32: see MakeContent
@@ -45,6 +47,12 @@ class Scatter {
   uint64_t factor_;
 };
 
+double SumOfWeights(const SynthSizes& sizes) {
+  double sum = 0;
+  for (const auto& [bytes, weight] : sizes) sum += weight;
+  return sum;
+}
+
 // What a phase needs besides its parameters.
 struct PhaseState {
   explicit PhaseState(const SynthPhase& p)
@@ -52,14 +60,16 @@ struct PhaseState {
         place_bytes(PlaceBytes(p)),
         places(std::max<uint64_t>(1, p.working_set_bytes / place_bytes)),
         zipf(places, p.zipf_skew),
-        scatter(places) {
-    for (const auto& [bytes, weight] : p.sizes) weights += weight;
-  }
+        scatter(places),
+        weights(SumOfWeights(p.sizes)),
+        write_weights(SumOfWeights(p.write_sizes)) {}
 
-  // Requests begin at multiples of the block size, or of the smallest size below that.
+  // Requests begin at multiples of the smallest size.
   static uint64_t PlaceBytes(const SynthPhase& p) {
-    uint64_t bytes = kTraceBlockBytes;
-    for (const auto& [size, weight] : p.sizes) bytes = std::min(bytes, size);
+    uint64_t bytes = p.sizes.front().first;
+    for (const SynthSizes& sizes : {p.sizes, p.write_sizes}) {
+      for (const auto& [size, weight] : sizes) bytes = std::min(bytes, size);
+    }
     return bytes;
   }
 
@@ -68,7 +78,8 @@ struct PhaseState {
   const uint64_t places;
   const Zipf zipf;
   const Scatter scatter;
-  double weights = 0;
+  const double weights;
+  const double write_weights;
 };
 
 class SynthSource final : public TraceSource {
@@ -101,7 +112,11 @@ class SynthSource final : public TraceSource {
       record->op = TraceOp::kFlush;
     } else {
       FillRequest(state, record);
-      Advance(state.phase);
+      if (state.phase.ops_per_s > 0) {
+        AdvanceByChance(state.phase);
+      } else {
+        AdvanceInBursts(state.phase);
+      }
     }
     ++counts_.records;
     return true;
@@ -126,9 +141,8 @@ class SynthSource final : public TraceSource {
     phase_ = (phase_ + 1) % phases_.size();
   }
 
-  uint64_t DrawBytes(const PhaseState& state) {
-    const auto& sizes = state.phase.sizes;
-    double left = rng_.Uniform() * state.weights;
+  uint64_t DrawBytes(const SynthSizes& sizes, double weights) {
+    double left = rng_.Uniform() * weights;
     for (const auto& [bytes, weight] : sizes) {
       left -= weight;
       if (left < 0) return bytes;
@@ -143,14 +157,26 @@ class SynthSource final : public TraceSource {
     return state.scatter.Place(state.zipf.Draw(rng_) + static_cast<uint64_t>(moved));
   }
 
+  // Streams begin evenly spread over the working set.
+  uint64_t& DrawStreamEnd(const PhaseState& state) {
+    const uint64_t streams = state.phase.streams;
+    while (stream_ends_.size() < streams) {
+      stream_ends_.push_back(stream_ends_.size() * state.places / streams * state.place_bytes);
+    }
+    return stream_ends_[rng_.Below(streams)];
+  }
+
   void FillRequest(const PhaseState& state, TraceRecord* record) {
     const SynthPhase& phase = state.phase;
     record->op = rng_.Chance(phase.read_share) ? TraceOp::kRead : TraceOp::kWrite;
-    record->bytes = DrawBytes(state);
-    uint64_t at = last_end_;  // within the working set
-    if (rng_.Chance(phase.random_share)) at = DrawPlace(state) * state.place_bytes;
+    const bool own_sizes = record->op == TraceOp::kWrite && !phase.write_sizes.empty();
+    record->bytes = own_sizes ? DrawBytes(phase.write_sizes, state.write_weights)
+                              : DrawBytes(phase.sizes, state.weights);
+    const bool random = rng_.Chance(phase.random_share);
+    uint64_t& end = random || phase.streams == 0 ? last_end_ : DrawStreamEnd(state);
+    uint64_t at = random ? DrawPlace(state) * state.place_bytes : end;  // within the working set
     if (at + record->bytes > phase.working_set_bytes) at = 0;
-    last_end_ = at + record->bytes;
+    end = at + record->bytes;
     record->offset = phase.offset_bytes + at;
     if (record->op != TraceOp::kWrite) return;
     ++writes_since_flush_;
@@ -184,8 +210,24 @@ class SynthSource final : public TraceSource {
     return fingerprint;
   }
 
-  // The time of the next request.
-  void Advance(const SynthPhase& phase) {
+  // The time of the next request: an exponential later, of the time that belongs to the phase's
+  // duty.
+  void AdvanceByChance(const SynthPhase& phase) {
+    const auto on_ns = std::max<uint64_t>(
+        1, static_cast<uint64_t>(phase.duty * static_cast<double>(phase.period_ns)));
+    const double mean_ns = phase.duty * 1e9 / phase.ops_per_s;
+    const double drawn_ns = -std::log(1 - rng_.Uniform()) * mean_ns;
+    const uint64_t passed_ns = now_ns_ - phase_begin_ns_;
+    const uint64_t busy_ns =
+        std::min(passed_ns % phase.period_ns, on_ns) +
+        static_cast<uint64_t>(std::min(drawn_ns, static_cast<double>(phase.duration_ns)));
+    const uint64_t next_ns =
+        (passed_ns / phase.period_ns + busy_ns / on_ns) * phase.period_ns + busy_ns % on_ns;
+    // The next phase has its own rate from its beginning on.
+    now_ns_ = phase_begin_ns_ + std::min(next_ns, phase.duration_ns);
+  }
+
+  void AdvanceInBursts(const SynthPhase& phase) {
     ++in_burst_;
     if (in_burst_ >= phase.burst_requests) {
       in_burst_ = 0;
@@ -208,6 +250,7 @@ class SynthSource final : public TraceSource {
   uint64_t now_ns_ = 0;
   uint64_t in_burst_ = 0;
   uint64_t last_end_ = 0;
+  std::vector<uint64_t> stream_ends_;
   uint64_t writes_since_flush_ = 0;
   uint64_t contents_ = 0;
   std::vector<uint64_t> recent_;
@@ -219,29 +262,20 @@ absl::Status Impossible(std::string_view what) {
 
 bool IsShare(double value) { return value >= 0 && value <= 1; }
 
-absl::Status CheckPhase(const SynthPhase& phase, bool bounded) {
-  if (phase.sizes.empty()) return Impossible("a phase needs a block size");
-  double weights = 0;
-  for (const auto& [bytes, weight] : phase.sizes) {
+absl::Status CheckSizes(const SynthSizes& sizes, uint64_t working_set_bytes) {
+  for (const auto& [bytes, weight] : sizes) {
     if (bytes == 0 || bytes % 512 != 0 || bytes > trace::kTraceDataBytesMax) {
       return Impossible("block sizes are multiples of 512 up to 64 MiB");
     }
     if (!(weight >= 0) || std::isinf(weight))
       return Impossible("a block size's weight is negative");
-    if (bytes > phase.working_set_bytes) {
-      return Impossible("the working set is smaller than a block");
-    }
-    weights += weight;
+    if (bytes > working_set_bytes) return Impossible("the working set is smaller than a block");
   }
-  if (weights <= 0) return Impossible("no block size has a weight");
-  if (!IsShare(phase.read_share) || !IsShare(phase.random_share) ||
-      !IsShare(phase.duplicate_share) || !IsShare(phase.compressible_share)) {
-    return Impossible("shares lie between 0 and 1");
-  }
-  if (!(phase.zipf_skew >= 0 && phase.zipf_skew <= 10))
-    return Impossible("the skew lies between 0 and 10");
-  if (!(phase.drift_per_s >= 0 && phase.drift_per_s < 1e6))
-    return Impossible("the drift is impossible");
+  if (SumOfWeights(sizes) <= 0) return Impossible("no block size has a weight");
+  return absl::OkStatus();
+}
+
+absl::Status CheckTimes(const SynthPhase& phase, bool bounded) {
   if (phase.burst_requests == 0 || phase.outstanding == 0) {
     return Impossible("a burst and the outstanding requests are at least 1");
   }
@@ -251,14 +285,39 @@ absl::Status CheckPhase(const SynthPhase& phase, bool bounded) {
   if (std::max(phase.gap_ns, phase.service_ns) > kGapMaxNs) {
     return Impossible("a gap is longer than a day");
   }
+  if (!(phase.ops_per_s >= 0 && phase.ops_per_s <= kOpsPerSecondMax)) {
+    return Impossible("the rate lies between 0 and 100 million");
+  }
+  if (!(phase.duty > 0 && phase.duty <= 1)) return Impossible("the duty lies between 0 and 1");
+  if (phase.period_ns < kNsPerMs || phase.period_ns > kGapMaxNs) {
+    return Impossible("a period lasts from a millisecond to a day");
+  }
+  const bool moves_on = phase.ops_per_s > 0 || phase.gap_ns > 0 ||
+                        (phase.service_ns > 0 && phase.burst_requests > phase.outstanding);
+  if (!moves_on && !bounded) return Impossible("without gaps a number of requests is needed");
+  return absl::OkStatus();
+}
+
+absl::Status CheckPhase(const SynthPhase& phase, bool bounded) {
+  if (phase.sizes.empty()) return Impossible("a phase needs a block size");
+  EBB_RETURN_IF_ERROR(CheckSizes(phase.sizes, phase.working_set_bytes));
+  if (!phase.write_sizes.empty()) {
+    EBB_RETURN_IF_ERROR(CheckSizes(phase.write_sizes, phase.working_set_bytes));
+  }
+  if (!IsShare(phase.read_share) || !IsShare(phase.random_share) ||
+      !IsShare(phase.duplicate_share) || !IsShare(phase.compressible_share)) {
+    return Impossible("shares lie between 0 and 1");
+  }
+  if (!(phase.zipf_skew >= 0 && phase.zipf_skew <= 10))
+    return Impossible("the skew lies between 0 and 10");
+  if (!(phase.drift_per_s >= 0 && phase.drift_per_s < 1e6))
+    return Impossible("the drift is impossible");
+  if (phase.streams > kStreamsMax) return Impossible("there are at most 1024 streams");
   if (phase.offset_bytes % 512 != 0 ||
       phase.offset_bytes + phase.working_set_bytes < phase.offset_bytes) {
     return Impossible("the working set's place is impossible");
   }
-  const bool moves_on =
-      phase.gap_ns > 0 || (phase.service_ns > 0 && phase.burst_requests > phase.outstanding);
-  if (!moves_on && !bounded) return Impossible("without gaps a number of requests is needed");
-  return absl::OkStatus();
+  return CheckTimes(phase, bounded);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 //
 // Same options, same stream. Requests come in bursts with gaps between; within a
 // burst `outstanding` requests come at once, and the next ones `service_ns` later, as if a device
-// had answered. Phases follow each other in a circle; positions and contents go on across them.
+// had answered. A phase with a rate has arrivals by chance (Poisson) instead, all of them within
+// `duty` of each period. Phases follow each other in a circle; positions and contents go on across
+// them.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +21,22 @@
 
 namespace ebb::env {
 
+using SynthSizes = std::vector<std::pair<uint64_t, double>>;  // bytes, weight
+
 struct SynthPhase {
   uint64_t duration_ns = 60'000'000'000;
-  std::vector<std::pair<uint64_t, double>> sizes = {{4096, 1}};  // bytes, weight
+  SynthSizes sizes = SynthSizes(1, {4096, 1});
+  SynthSizes write_sizes;  // empty: those of the reads
   uint64_t burst_requests = 1;
   uint64_t gap_ns = 1'000'000;  // from a burst's last request to the next burst
   uint64_t outstanding = 1;
   uint64_t service_ns = 100'000;
+  double ops_per_s = 0;  // above 0: by chance, at this rate; the four above count for nothing
+  double duty = 1;       // of a rate
+  uint64_t period_ns = 1'000'000'000;
   double read_share = 0.7;
-  double random_share = 1;  // else a request begins where the last one ended
+  double random_share = 1;  // else a request begins where the last one ended ...
+  uint64_t streams = 0;     // ... or goes on with one of so many streams
   uint64_t offset_bytes = 0;
   uint64_t working_set_bytes = 1 << 30;
   double zipf_skew = 0;           // of places; 0: uniform

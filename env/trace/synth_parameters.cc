@@ -38,8 +38,8 @@ absl::Status SetReal(std::string_view value, double* real) {
 }
 
 // "4k", or "4k:60/64k:40" with weights.
-absl::Status SetSizes(std::string_view value, SynthPhase* phase) {
-  phase->sizes.clear();
+absl::Status SetSizes(std::string_view value, SynthSizes* sizes) {
+  sizes->clear();
   for (size_t begin = 0; begin <= value.size();) {
     const size_t end = std::min(value.find('/', begin), value.size());
     const std::string_view part = value.substr(begin, end - begin);
@@ -47,7 +47,7 @@ absl::Status SetSizes(std::string_view value, SynthPhase* phase) {
     std::pair<uint64_t, double> size{0, 1};
     EBB_RETURN_IF_ERROR(SetBytes(part.substr(0, colon), &size.first));
     if (colon != part.npos) EBB_RETURN_IF_ERROR(SetReal(part.substr(colon + 1), &size.second));
-    phase->sizes.push_back(size);
+    sizes->push_back(size);
     begin = end + 1;
   }
   return absl::OkStatus();
@@ -57,7 +57,10 @@ constexpr std::array kParameters = {
     SynthParameter{
         "duration", "how long the phase lasts, e.g. 60s",
         [](std::string_view v, SynthPhase* p) { return SetDuration(v, &p->duration_ns); }},
-    SynthParameter{"block", "block size, e.g. 8k; or several with weights: 4k:60/64k:40", SetSizes},
+    SynthParameter{"block", "block size, e.g. 8k; or several with weights: 4k:60/64k:40",
+                   [](std::string_view v, SynthPhase* p) { return SetSizes(v, &p->sizes); }},
+    SynthParameter{"write-block", "block size of writes, where it differs from that of reads",
+                   [](std::string_view v, SynthPhase* p) { return SetSizes(v, &p->write_sizes); }},
     SynthParameter{
         "burst", "requests in a burst",
         [](std::string_view v, SynthPhase* p) { return SetCount(v, &p->burst_requests); }},
@@ -68,10 +71,18 @@ constexpr std::array kParameters = {
     SynthParameter{
         "service", "from those to the next ones of the burst, e.g. 100us",
         [](std::string_view v, SynthPhase* p) { return SetDuration(v, &p->service_ns); }},
+    SynthParameter{"rate", "requests a second, by chance, instead of bursts and gaps; 0: those",
+                   [](std::string_view v, SynthPhase* p) { return SetReal(v, &p->ops_per_s); }},
+    SynthParameter{"duty", "share of each period in which all requests of a rate come",
+                   [](std::string_view v, SynthPhase* p) { return SetReal(v, &p->duty); }},
+    SynthParameter{"period", "see duty, e.g. 1s",
+                   [](std::string_view v, SynthPhase* p) { return SetDuration(v, &p->period_ns); }},
     SynthParameter{"read", "share of reads, 0 to 1",
                    [](std::string_view v, SynthPhase* p) { return SetReal(v, &p->read_share); }},
     SynthParameter{"random", "share of random requests, 0 to 1; others go on where the last ended",
                    [](std::string_view v, SynthPhase* p) { return SetReal(v, &p->random_share); }},
+    SynthParameter{"streams", "sequential requests go on with one of so many streams instead",
+                   [](std::string_view v, SynthPhase* p) { return SetCount(v, &p->streams); }},
     SynthParameter{
         "working-set", "bytes that are touched, e.g. 1G",
         [](std::string_view v, SynthPhase* p) { return SetBytes(v, &p->working_set_bytes); }},

@@ -79,6 +79,67 @@ TEST(SynthTest, BurstsGapsAndOutstandingRequestsMakeTheTimes) {
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(records[i].time_ns, times_ms[i] * kNsPerMs) << i;
 }
 
+TEST(SynthTest, ARateIsAPoissonStreamWithinItsDuty) {
+  const std::vector<TraceRecord> records =
+      Records({.duration_ns = 50 * kNsPerS,
+               .phases = {PhaseOf("duration=50s,rate=2000,duty=0.25,period=2s")}});
+
+  EXPECT_NEAR(static_cast<double>(records.size()), 100'000, 1'500);
+  // Requests in 1 ms slots within the duty: as many squared deviations as requests.
+  std::map<uint64_t, double> slots;
+  for (const TraceRecord& record : records) {
+    ASSERT_LT(record.time_ns % (2 * kNsPerS), kNsPerS / 2);
+    ++slots[record.time_ns / kNsPerMs];
+  }
+  const double count = 12'500;
+  const double mean = static_cast<double>(records.size()) / count;
+  double squares = (count - static_cast<double>(slots.size())) * mean * mean;
+  for (const auto& [slot, requests] : slots) squares += (requests - mean) * (requests - mean);
+  EXPECT_NEAR(squares / count / mean, 1, 0.05);
+}
+
+TEST(SynthTest, ARateBeginsAndEndsWithItsPhase) {
+  const auto records = Records({.duration_ns = 60 * kNsPerS,
+                                .phases = {PhaseOf("duration=10s,rate=0.01,read=1"),
+                                           PhaseOf("duration=10s,rate=500,read=0")}});
+  std::map<uint64_t, double> by_phase;
+  for (const TraceRecord& record : records) ++by_phase[record.time_ns / (10 * kNsPerS)];
+
+  for (const uint64_t slow : {0, 2, 4}) EXPECT_LE(by_phase[slow], 3) << slow;
+  for (const uint64_t fast : {1, 3, 5}) EXPECT_NEAR(by_phase[fast], 5'000, 300) << fast;
+}
+
+TEST(SynthTest, StreamsGoOnUndisturbedByRandomRequests) {
+  const auto records =
+      Records({.requests_max = 8'000,
+               .phases = {PhaseOf("block=64k,random=0.5,streams=4,working-set=1G")}});
+  // Every stream's own next place, from a quarter of the working set to the next.
+  std::map<uint64_t, int> next = {{0, 0}, {kGiB / 4, 0}, {kGiB / 2, 0}, {3 * kGiB / 4, 0}};
+  for (const TraceRecord& record : records) {
+    const auto found = next.find(record.offset);
+    if (found == next.end()) continue;
+    const int seen = found->second + 1;
+    next.erase(found);
+    next[record.offset + record.bytes] = seen;
+  }
+  ASSERT_EQ(next.size(), 4U);
+  for (const auto& [offset, seen] : next) EXPECT_NEAR(seen, 1'000, 150) << offset;
+}
+
+TEST(SynthTest, WritesMayHaveSizesOfTheirOwnAndPlacesAreMultiplesOfTheSmallest) {
+  const auto records = Records(
+      {.requests_max = 2'000, .phases = {PhaseOf("read=0.5,block=8k,write-block=16k:1/64k:1")}});
+  std::map<uint64_t, int> writes;
+  for (const TraceRecord& record : records) {
+    EXPECT_EQ(record.offset % 8192, 0U);
+    EXPECT_TRUE(record.op == TraceOp::kWrite || record.bytes == 8192U);
+    if (record.op == TraceOp::kWrite) ++writes[record.bytes];
+  }
+  ASSERT_EQ(writes.size(), 2U);
+  EXPECT_NEAR(writes[16 << 10], 500, 80);
+  EXPECT_NEAR(writes[64 << 10], 500, 80);
+}
+
 TEST(SynthTest, ASkewMakesHotPlacesAndDriftMovesThem) {
   auto hot_blocks = [](const std::vector<TraceRecord>& records, size_t begin, size_t end) {
     std::map<uint64_t, int> counts;
@@ -148,7 +209,8 @@ TEST(SynthTest, ImpossibleParametersAreRefusedInWords) {
   EXPECT_FALSE(SetSynthParameter("read", "much", &phase).ok());
   for (const char* parameters :
        {"read=1.5", "zipf=-1", "burst=0", "outstanding=0", "block=100", "block=0", "working-set=1k",
-        "duration=0s", "gap=0s", "duplicate=nan", "drift=-1", "block=4k:-1"}) {
+        "duration=0s", "gap=0s", "duplicate=nan", "drift=-1", "block=4k:-1", "rate=-1", "rate=1e99",
+        "duty=0", "duty=1.1", "period=0s", "streams=9999", "write-block=100"}) {
     SCOPED_TRACE(parameters);
     SynthPhase changed;
     const absl::Status set = SetSynthParameters(parameters, &changed);
