@@ -1,6 +1,5 @@
 #include "api/cli/trace_commands.h"
 
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "api/cli/progress.h"
+#include "api/cli/synth_options.h"
 #include "api/cli/table.h"
 #include "api/cli/trace_record_command.h"
 #include "base/status.h"
@@ -16,7 +16,6 @@
 #include "env/trace/nbd_target.h"
 #include "env/trace/profile_report.h"
 #include "env/trace/replayer.h"
-#include "env/trace/synth.h"
 #include "env/trace/trace_profile.h"
 #include "env/trace/trace_sink.h"
 #include "env/trace/trace_source.h"
@@ -134,45 +133,19 @@ absl::Status Convert(Session& session, const Input& input, const Output& output)
   return Write(session, *source, output, fmt::format("converted from {}", source->traits().format));
 }
 
-struct SynthOrder {
+struct SynthCommand {
   Output output;
-  std::string preset;
-  std::map<std::string, std::string> parameters;  // given, by name
-  std::vector<std::string> phases;
+  SynthOrder load;
   uint64_t seed = 1;
-  uint64_t requests_max = 0;
-  std::string total;
 };
 
-absl::Status ApplyPreset(const std::string& name, env::SynthPhase* phase) {
-  std::string names;
-  for (const env::SynthPreset& preset : env::SynthPresets()) {
-    if (preset.name == name) return env::SetSynthParameters(preset.parameters, phase);
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("there is no preset '{}'; there are {}", name, names));
-}
-
-absl::Status Synth(Session& session, const SynthOrder& order) {
-  env::SynthPhase base;
-  if (!order.preset.empty()) EBB_RETURN_IF_ERROR(ApplyPreset(order.preset, &base));
-  for (const auto& [name, value] : order.parameters) {
-    EBB_RETURN_IF_ERROR(env::SetSynthParameter(name, value, &base));
-  }
-  env::SynthOptions options{.seed = order.seed, .requests_max = order.requests_max, .phases = {}};
-  for (const std::string& phase : order.phases) {
-    options.phases.push_back(base);
-    EBB_RETURN_IF_ERROR(env::SetSynthParameters(phase, &options.phases.back()));
-  }
-  if (options.phases.empty()) options.phases.push_back(base);
-  if (!order.total.empty()) {
-    EBB_ASSIGN_OR_RETURN(options.duration_ns, ParseDurationNs(order.total));
-  }
+absl::Status Synth(Session& session, const SynthCommand& command) {
+  EBB_ASSIGN_OR_RETURN(const env::SynthOptions options, ToSynthOptions(command.load, command.seed));
   EBB_ASSIGN_OR_RETURN(const auto source, env::MakeSynthSource(options));
-  return Write(session, *source, order.output,
-               fmt::format("synthesised{}{}, seed {}", order.preset.empty() ? "" : " as ",
-                           order.preset, order.seed));
+  const std::string& preset = command.load.preset;
+  return Write(
+      session, *source, command.output,
+      fmt::format("synthesised{}{}, seed {}", preset.empty() ? "" : " as ", preset, command.seed));
 }
 
 struct ReplayOrder {
@@ -215,29 +188,11 @@ absl::Status Formats(Session& session) {
 }
 
 void AddSynth(CLI::App* trace, Session& session) {
-  auto order = std::make_shared<SynthOrder>();
+  auto order = std::make_shared<SynthCommand>();
   CLI::App* synth = trace->add_subcommand("synth", "make a trace of a load that nobody recorded");
   AddOutput(synth, order->output);
-  std::string presets;
-  for (const env::SynthPreset& preset : env::SynthPresets()) {
-    presets += fmt::format("  {:<22} {}\n", preset.name, preset.help);
-  }
-  synth->footer("Presets:\n" + presets);
-  synth->add_option("--preset", order->preset, "where the parameters begin: see below");
-  for (const env::SynthParameter& parameter : env::SynthParameters()) {
-    const std::string name(parameter.name);
-    synth->add_option_function<std::string>(
-        "--" + name, [order, name](const std::string& value) { order->parameters[name] = value; },
-        std::string(parameter.help));
-  }
-  synth
-      ->add_option("--phase", order->phases,
-                   "a phase that differs from the other options, e.g. duration=10s,read=0.1; "
-                   "several follow each other in a circle")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  synth->add_option("--total", order->total, "length of the whole (once through the phases)");
-  synth->add_option("--requests", order->requests_max, "most requests");
+  synth->footer("Presets:\n" + SynthPresetHelp());
+  AddSynthOptions(synth, "--preset", order->load);
   synth->add_option("--seed", order->seed, "the same seed gives the same trace (1)");
   synth->callback(
       [order, &session] { session.chosen = [order](Session& s) { return Synth(s, *order); }; });

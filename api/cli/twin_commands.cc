@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "api/cli/sweep_picture.h"
+#include "api/cli/synth_options.h"
 #include "api/cli/table.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "engine/goal/goal.h"
-#include "env/twin/load_generator.h"
 #include "env/twin/sweep.h"
 #include "env/twin/trace_load.h"
 #include "env/twin/twin_environment.h"
@@ -37,7 +37,7 @@ void OnInterrupt(int) { stop_asked = true; }
 constexpr const char* kFooter =
     "The load is a trace of any format that `ebb trace` knows, or synthesised:\n"
     "  ebb twin run --trace web.csv.zst --format msr --cache-size 2G\n"
-    "  ebb twin run --rate 10000 --reads 0.7 --working-set 4G --set destage_watermark=70\n"
+    "  ebb twin run --rate 10000 --read 0.7 --working-set 4G --set destage_watermark=70\n"
     "A sweep tries many settings on all cores and says which were best:\n"
     "  ebb twin sweep --trace web.ebbt --count 1000 --sample 10 --csv sweep.csv --svg sweep.svg\n"
     "--sample 10 simulates a tenth of the load on a tenth of the node: ten times faster, and the\n"
@@ -45,10 +45,16 @@ constexpr const char* kFooter =
 
 // What both commands take.
 struct TwinOrder {
-  TwinOrder() { node.host_memory_bytes = 16 * kGiB; }
+  TwinOrder() {
+    node.host_memory_bytes = 16 * kGiB;
+    load.begin.ops_per_s = 10'000;
+    load.begin.working_set_bytes = 4 * kGiB;
+    load.begin.zipf_skew = 0.9;
+    load.begin.compressible_share = 0.6;
+  }
 
   twin::NodeModel node;
-  twin::LoadSpec load;
+  SynthOrder load;
   twin::TraceLoadOptions trace_options;
   uint64_t capacity_bytes = 0;  // 0: not told
   std::string trace;
@@ -115,7 +121,6 @@ void AddNodeOptions(CLI::App* command, TwinOrder& order) {
 }
 
 void AddLoadOptions(CLI::App* command, TwinOrder& order) {
-  twin::LoadSpec& load = order.load;
   command->add_option("--trace", order.trace, "a recorded load")->group("Load");
   command->add_option("--format", order.trace_options.format, "its format, if that is not certain")
       ->group("Load");
@@ -123,21 +128,8 @@ void AddLoadOptions(CLI::App* command, TwinOrder& order) {
       ->group("Load");
   command->add_option("--records", order.trace_options.records_max, "only its first so many")
       ->group("Load");
-  command->add_option("--seconds", load.seconds, "length of a synthesised load")->group("Load");
-  command->add_option("--rate", load.ops_per_s, "operations a second")->group("Load");
-  command->add_option("--reads", load.read_share, "share of reads")->group("Load");
-  command->add_option("--read-bytes", load.read_bytes, "bytes of a read")->group("Load");
-  command->add_option("--write-bytes", load.write_bytes, "bytes of a write")->group("Load");
-  AddBytes(command, "--working-set", load.working_set_bytes, "bytes that it chooses from");
-  command->add_option("--zipf", load.zipf_skew, "skew of the choice, 0 uniform")->group("Load");
-  command->add_option("--sequential", load.sequential_share, "share in streams")->group("Load");
-  command->add_option("--duplicates", load.duplicate_share, "share of writes seen before")
-      ->group("Load");
-  command->add_option("--compressed", load.compressed_per_mille, "what LZ4 leaves of 1000")
-      ->group("Load");
-  command->add_option("--flushes", load.flushes_per_write, "flushes for each write")->group("Load");
-  command->add_option("--burst-duty", load.burst_duty, "all requests in this share of a second")
-      ->group("Load");
+  AddSynthOptions(command, "--load-preset", order.load);
+  command->footer("Presets of loads:\n" + SynthPresetHelp());
   command->add_option("--clients", order.clients,
                       "so many clients wait for their answers (else: by time)");
   command->add_option("--sample", order.sample, "simulate one part in so many")
@@ -153,9 +145,9 @@ absl::StatusOr<twin::RequestStream> MakeLoad(TwinOrder& order) {
     order.node.volume_bytes = load.volume_bytes();
     return load.Sample(order.sample, order.seed);
   }
-  order.load.seed = order.seed;
+  EBB_ASSIGN_OR_RETURN(const env::SynthOptions options, ToSynthOptions(order.load, order.seed));
   EBB_ASSIGN_OR_RETURN(const twin::RequestStream load,
-                       twin::GenerateLoad(order.load, order.node.volume_bytes));
+                       twin::SynthesiseLoad(options, order.node.volume_bytes));
   return load.Sample(order.sample, order.seed);
 }
 

@@ -60,4 +60,26 @@ absl::StatusOr<RequestStream> LoadTrace(const std::string& path, const TraceLoad
   return load;
 }
 
+absl::StatusOr<RequestStream> SynthesiseLoad(const env::SynthOptions& options,
+                                             uint64_t volume_bytes) {
+  EBB_ASSIGN_OR_RETURN(const auto source, env::MakeSynthSource(options));
+  if (source->traits().volume_bytes > volume_bytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("a load that reaches to {} does not fit a volume of {}",
+                    FormatBytes(source->traits().volume_bytes), FormatBytes(volume_bytes)));
+  }
+  RequestStream load(volume_bytes);
+  uint64_t last_ns = 0;
+  EBB_RETURN_IF_ERROR(ForEach(*source, 0, [&](const trace::TraceRecord& one) {
+    last_ns = one.time_ns;
+    load.Add(one);
+  }));
+  uint64_t end_ns = options.duration_ns;
+  if (end_ns == 0) {
+    for (const env::SynthPhase& phase : options.phases) end_ns += phase.duration_ns;
+  }
+  load.Close(options.requests_max > 0 ? last_ns + 1 : end_ns);
+  return load;
+}
+
 }  // namespace ebb::twin

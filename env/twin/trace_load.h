@@ -1,10 +1,11 @@
-// A recorded trace as a load for the twin.
+// Loads for the twin: a recorded trace, or a synthesised one.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "env/trace/synth.h"
 #include "env/twin/request_stream.h"
 
 namespace ebb::twin {
@@ -20,5 +21,10 @@ struct TraceLoadOptions {
 // no requests, or (`needs_times`) only their order.
 absl::StatusOr<RequestStream> LoadTrace(const std::string& path, const TraceLoadOptions& options,
                                         bool needs_times);
+
+// From the first phase to the end that the options give. InvalidArgument when they are impossible
+// or a phase does not fit the volume.
+absl::StatusOr<RequestStream> SynthesiseLoad(const env::SynthOptions& options,
+                                             uint64_t volume_bytes);
 
 }  // namespace ebb::twin

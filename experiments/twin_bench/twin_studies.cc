@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "engine/goal/goal.h"
-#include "env/twin/load_generator.h"
 #include "env/twin/simulator.h"
 #include "env/twin/sweep.h"
+#include "env/twin/trace_load.h"
 #include "env/twin/twin_environment.h"
 #include "fmt/format.h"
 #include "storage-backend/policy/lru.h"
@@ -19,8 +19,8 @@
 namespace ebb::twin_bench {
 namespace {
 
+using env::SynthPhase;
 using storage_bench::Samples;
-using twin::LoadSpec;
 using twin::NodeModel;
 using twin::RequestStream;
 using twin::SimulatorConfig;
@@ -38,14 +38,24 @@ NodeModel BenchNode(const std::string& capacity_device) {
 }
 
 // 70 % reads of 4 KiB, Zipf 0.9 over 4 GiB, 10,000 a second.
-LoadSpec BenchLoad(const BenchOptions& options) {
-  LoadSpec load;
-  load.seconds = options.quick ? 6 : 60;
-  load.flushes_per_write = 0.01;
+SynthPhase BenchLoad(const BenchOptions& options) {
+  SynthPhase load;
+  load.duration_ns = (options.quick ? 6 : 60) * kNsPerS;
+  load.ops_per_s = 10'000;
+  load.working_set_bytes = 4 * kGiB;
+  load.zipf_skew = 0.9;
+  load.flush_every = 100;
   load.duplicate_share = 0.1;
-  load.seed = 1 + options.repeat;
+  load.compressible_share = 0.6;
   return load;
 }
+
+absl::StatusOr<RequestStream> Synthesise(const BenchOptions& options, const SynthPhase& phase) {
+  return twin::SynthesiseLoad({.seed = 1 + options.repeat, .phases = {phase}},
+                              NodeModel().volume_bytes);
+}
+
+double Seconds(const SynthPhase& phase) { return static_cast<double>(phase.duration_ns) / 1e9; }
 
 // The default keeps the log's place; the policy object is the node's, the index a plain hash map.
 double LruOpsPerS(const RequestStream& load, uint64_t cache_bytes) {
@@ -102,14 +112,15 @@ absl::StatusOr<Timed> TimeRun(const SimulatorConfig& config, const RequestStream
 }
 
 // A load for each way in which sampling could go wrong.
-std::vector<std::pair<std::string, LoadSpec>> SamplingLoads(const BenchOptions& options) {
-  LoadSpec mixed = BenchLoad(options);
-  LoadSpec writes = mixed;
+std::vector<std::pair<std::string, SynthPhase>> SamplingLoads(const BenchOptions& options) {
+  SynthPhase mixed = BenchLoad(options);
+  SynthPhase writes = mixed;
   writes.read_share = 0.2;
   writes.ops_per_s = 20'000;
-  LoadSpec scans = mixed;
-  scans.sequential_share = 0.3;
-  scans.read_bytes = scans.write_bytes = 16 << 10;
+  SynthPhase scans = mixed;
+  scans.random_share = 0.7;
+  scans.streams = 4;
+  scans.sizes = {{16 << 10, 1}};
   scans.ops_per_s = 4'000;
   return {{"mixed", mixed}, {"writes", writes}, {"scans", scans}};
 }
@@ -117,18 +128,17 @@ std::vector<std::pair<std::string, LoadSpec>> SamplingLoads(const BenchOptions& 
 }  // namespace
 
 absl::Status MeasureSpeed(const BenchOptions& options, Samples& samples) {
-  const LoadSpec spec = BenchLoad(options);
-  EBB_ASSIGN_OR_RETURN(const RequestStream load,
-                       twin::GenerateLoad(spec, NodeModel().volume_bytes));
+  const SynthPhase spec = BenchLoad(options);
+  EBB_ASSIGN_OR_RETURN(const RequestStream load, Synthesise(options, spec));
   const double begin = ProcessCpuSeconds();
-  const RequestStream sample = load.Sample(kDivisor, spec.seed);
+  const RequestStream sample = load.Sample(kDivisor, 1 + options.repeat);
   samples.Add("sampling.prepare_s", ProcessCpuSeconds() - begin);
   Timed full;
   Timed sampled;
   for (const char* device : kClasses) {
     const SimulatorConfig config{.node = BenchNode(device), .setting = {}};
-    EBB_ASSIGN_OR_RETURN(const Timed one, TimeRun(config, load, spec.seconds));
-    EBB_ASSIGN_OR_RETURN(const Timed tenth, TimeRun(config, sample, spec.seconds));
+    EBB_ASSIGN_OR_RETURN(const Timed one, TimeRun(config, load, Seconds(spec)));
+    EBB_ASSIGN_OR_RETURN(const Timed tenth, TimeRun(config, sample, Seconds(spec)));
     samples.Add(fmt::format("full.{}.ops_per_s", device),
                 static_cast<double>(one.block_operations) / one.run_s);
     samples.Add(fmt::format("sampled.{}.speedup", device), one.whole_s / tenth.whole_s);
@@ -152,9 +162,8 @@ absl::Status MeasureSampling(const BenchOptions& options, Samples& samples) {
   twin::RunLength length{.settle_seconds = 5, .measure_seconds = 30};
   std::vector<double> errors;
   for (const auto& [name, spec] : SamplingLoads(options)) {
-    EBB_ASSIGN_OR_RETURN(const RequestStream load,
-                         twin::GenerateLoad(spec, NodeModel().volume_bytes));
-    const RequestStream sample = load.Sample(kDivisor, spec.seed);
+    EBB_ASSIGN_OR_RETURN(const RequestStream load, Synthesise(options, spec));
+    const RequestStream sample = load.Sample(kDivisor, 1 + options.repeat);
     std::vector<double> of_load;
     for (const char* device : kClasses) {
       const SimulatorConfig config{.node = BenchNode(device), .setting = {}};
@@ -183,20 +192,19 @@ absl::Status MeasureSampling(const BenchOptions& options, Samples& samples) {
 }
 
 absl::Status MeasureSweep(const BenchOptions& options, Samples& samples) {
-  const LoadSpec spec = BenchLoad(options);
+  const SynthPhase spec = BenchLoad(options);
   const env::KnobSpace space = twin::TwinKnobSpace(0);
   const size_t count = options.quick ? 100 : 1'000;
   const std::vector<env::Setting> settings =
       twin::SpreadSettings(space, space.Default(), count, /*all_knobs=*/false, 3 + options.repeat);
   const double cpu_begin = ProcessCpuSeconds();
   const double begin = NowSeconds();
-  EBB_ASSIGN_OR_RETURN(const RequestStream load,
-                       twin::GenerateLoad(spec, NodeModel().volume_bytes));
-  const RequestStream sample = load.Sample(kDivisor, spec.seed);
+  EBB_ASSIGN_OR_RETURN(const RequestStream load, Synthesise(options, spec));
+  const RequestStream sample = load.Sample(kDivisor, 1 + options.repeat);
   const SimulatorConfig config{.node = BenchNode("sata-ssd"), .setting = {}};
   const std::vector<twin::SweepResult> results =
       twin::RunSweep(config, settings, sample,
-                     {.settle_seconds = 0, .measure_seconds = spec.seconds}, options.threads);
+                     {.settle_seconds = 0, .measure_seconds = Seconds(spec)}, options.threads);
   for (const twin::SweepResult& result : results) EBB_RETURN_IF_ERROR(result.status);
   const double cpu_s = ProcessCpuSeconds() - cpu_begin;
   samples.Add("sweep.wall_s", NowSeconds() - begin);

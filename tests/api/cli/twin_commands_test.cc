@@ -28,7 +28,7 @@ testing::ProgramResult Twin(std::vector<std::string> arguments) {
 std::vector<std::string> Small(std::vector<std::string> more) {
   std::vector<std::string> arguments = more;
   for (const char* word : {"--volume-size", "512M", "--cache-size", "64M", "--working-set", "128M",
-                           "--rate", "1000", "--seconds", "5", "--capacity-shape", "sata-ssd"}) {
+                           "--rate", "1000", "--duration", "5s", "--capacity-shape", "sata-ssd"}) {
     arguments.emplace_back(word);
   }
   return arguments;

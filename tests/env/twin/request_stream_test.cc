@@ -1,7 +1,5 @@
 #include "env/twin/request_stream.h"
 
-#include <cmath>
-
 #include "tests/env/twin/twin_testing.h"
 
 namespace ebb::twin {
@@ -67,8 +65,8 @@ TEST(RequestStreamTest, ContentWrittenOnceHasNoNumber) {
 }
 
 TEST(RequestStreamTest, ASampleHasItsShareOfPagesAndTraffic) {
-  LoadSpec spec = SmallLoad();
-  spec.seconds = 60;
+  env::SynthPhase spec = SmallLoad();
+  spec.duration_ns = 60 * kNsPerS;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
 
   const RequestStream sample = load.Sample(8, 1);
@@ -141,70 +139,48 @@ TEST(RequestStreamTest, SamplingIsDeterministicBySeed) {
   }
 }
 
-TEST(LoadGeneratorTest, MakesWhatWasAskedFor) {
-  LoadSpec spec = SmallLoad();
-  spec.seconds = 20;
-  spec.read_share = 0.25;
-  spec.duplicate_share = 0.5;
-  spec.flushes_per_write = 0.1;
+TEST(SynthesiseLoadTest, IsTheSynthesisedStream) {
+  env::SynthPhase phase = SmallLoad();
+  phase.duplicate_share = 0.5;
+  phase.flush_every = 10;
+  const auto source = env::MakeSynthSource({.seed = 7, .phases = {phase}});
+  ASSERT_TRUE(source.ok());
+  const auto load = SynthesiseLoad({.seed = 7, .phases = {phase}}, 512 * kMiB);
+  ASSERT_TRUE(load.ok()) << load.status();
 
-  const RequestStream load = MakeLoad(spec, 512 * kMiB);
-
-  double reads = 0;
-  double writes = 0;
-  double flushes = 0;
-  for (const Request& request : load.requests()) {
-    reads += request.kind == RequestKind::kRead ? 1 : 0;
-    writes += request.kind == RequestKind::kWrite ? 1 : 0;
-    flushes += request.kind == RequestKind::kFlush ? 1 : 0;
+  trace::TraceRecord record;
+  for (const Request& request : load->requests()) {
+    ASSERT_TRUE(*(*source)->Next(&record));
+    EXPECT_EQ(request.time_ns, record.time_ns);
+    EXPECT_EQ(request.kind == RequestKind::kRead, record.op == trace::TraceOp::kRead);
+    if (request.kind == RequestKind::kFlush) continue;
+    ASSERT_EQ(load->PlaceOf(request.first_block) * kBlockBytes, record.offset);
+    EXPECT_EQ(request.compressed_per_mille, record.compressed_per_mille);
   }
-  EXPECT_NEAR(reads + writes, 40'000, 1'000);
-  EXPECT_NEAR(reads / (reads + writes), 0.25, 0.01);
-  EXPECT_NEAR(flushes / writes, 0.1, 0.01);
-  double shared = 0;
-  for (const uint32_t content : load.contents()) shared += content != 0 ? 1 : 0;
-  EXPECT_NEAR(shared / static_cast<double>(load.contents().size()), 0.5, 0.02);
+  EXPECT_FALSE(*(*source)->Next(&record));
+  EXPECT_EQ(load->duration_ns(), 10 * kNsPerS) << "also where the last request came earlier";
+  EXPECT_GT(load->content_count(), 1'000u);
 }
 
-TEST(LoadGeneratorTest, ZipfHitsAsTheLawSays) {
-  LoadSpec spec = SmallLoad();
-  spec.seconds = 50;
-  spec.zipf_skew = 1.0;
-  const RequestStream load = MakeLoad(spec, 512 * kMiB);
+TEST(SynthesiseLoadTest, EndsWithItsLastRequestWhereTheirNumberIsGiven) {
+  env::SynthPhase phase = SmallLoad();
+  const auto load = SynthesiseLoad({.requests_max = 100, .phases = {phase}}, 512 * kMiB);
+  ASSERT_TRUE(load.ok()) << load.status();
 
-  std::vector<uint64_t> uses(load.block_count(), 0);
-  for (const Request& request : load.requests()) ++uses[request.first_block];
-  std::sort(uses.rbegin(), uses.rend());
-  double top = 0;
-  for (size_t i = 0; i < 655; ++i) top += static_cast<double>(uses[i]);
-
-  // The top hundredth of n ranks has ln(n / 100) / ln(n) of the uses.
-  const double n = 256.0 * 256;
-  EXPECT_NEAR(top / static_cast<double>(load.request_count()), std::log(n / 100) / std::log(n),
-              0.03);
+  EXPECT_EQ(load->request_count(), 100u);
+  EXPECT_EQ(load->duration_ns(), load->requests().back().time_ns + 1);
 }
 
-TEST(LoadGeneratorTest, RefusesNonsense) {
-  LoadSpec spec = SmallLoad();
-  spec.working_set_bytes = 2 * kGiB;
-  EXPECT_FALSE(GenerateLoad(spec, kGiB).ok());
-  spec = SmallLoad();
-  spec.read_share = 1.5;
-  EXPECT_FALSE(GenerateLoad(spec, kGiB).ok());
-  spec = SmallLoad();
-  spec.ops_per_s = 0;
-  EXPECT_FALSE(GenerateLoad(spec, kGiB).ok());
-}
-
-TEST(LoadGeneratorTest, BurstsComeAtTheirDuty) {
-  LoadSpec spec = SmallLoad();
-  spec.burst_duty = 0.25;
-  const RequestStream load = MakeLoad(spec, 512 * kMiB);
-
-  for (const Request& request : load.requests()) {
-    EXPECT_LT(static_cast<double>(request.time_ns % kNsPerS), 0.251e9);
-  }
-  EXPECT_NEAR(static_cast<double>(load.request_count()), 20'000, 600);
+TEST(SynthesiseLoadTest, RefusesNonsense) {
+  env::SynthPhase phase = SmallLoad();
+  phase.working_set_bytes = 2 * kGiB;
+  EXPECT_FALSE(SynthesiseLoad({.phases = {phase}}, kGiB).ok());
+  phase.working_set_bytes = 800 * kMiB;
+  phase.offset_bytes = 300 * kMiB;
+  EXPECT_FALSE(SynthesiseLoad({.phases = {phase}}, kGiB).ok());
+  phase = SmallLoad();
+  phase.read_share = 1.5;
+  EXPECT_FALSE(SynthesiseLoad({.phases = {phase}}, kGiB).ok());
 }
 
 }  // namespace

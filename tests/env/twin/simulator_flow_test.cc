@@ -81,14 +81,14 @@ Totals Measure(const SimulatorConfig& config, const RequestStream& load, int win
 }
 
 // Uniform writes, each to a block of its own for long, far beyond what the devices take.
-LoadSpec TooManyWrites() {
-  LoadSpec spec = SmallLoad();
-  spec.seconds = 20;
+env::SynthPhase TooManyWrites() {
+  env::SynthPhase spec = SmallLoad();
+  spec.duration_ns = 20 * kNsPerS;
   spec.ops_per_s = 150'000;
   spec.read_share = 0;
   spec.zipf_skew = 0;
   spec.working_set_bytes = 512 * kMiB;
-  spec.flushes_per_write = 0.001;
+  spec.flush_every = 1'000;
   return spec;
 }
 
@@ -125,7 +125,7 @@ TEST(SimulatorFlowTest, AboveCapacityTheWriteRateIsTheDrainRate) {
 }
 
 TEST(SimulatorFlowTest, BelowCapacityNothingIsHeldBackAndTheFillStaysAtTheWatermark) {
-  LoadSpec spec = TooManyWrites();
+  env::SynthPhase spec = TooManyWrites();
   spec.ops_per_s = 10'000;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
   SimulatorConfig config = TooSmallNode();
@@ -152,7 +152,7 @@ TEST(SimulatorFlowTest, MoreDevicesAndExtentsInFlightDrainMore) {
 }
 
 TEST(SimulatorFlowTest, ReadsOfAUniformSetHitAsOftenAsTheCacheIsLarge) {
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.read_share = 1;
   spec.zipf_skew = 0;
   spec.ops_per_s = 10'000;
@@ -224,7 +224,7 @@ TEST(SimulatorFlowTest, SameSeedSameNumbersAndAnotherSeedOthers) {
 }
 
 TEST(SimulatorFlowTest, AHeavierCodecCostsProcessorAndSavesBandwidth) {
-  LoadSpec spec = TooManyWrites();
+  env::SynthPhase spec = TooManyWrites();
   spec.ops_per_s = 10'000;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
   SimulatorConfig config = TooSmallNode();
@@ -242,7 +242,7 @@ TEST(SimulatorFlowTest, AHeavierCodecCostsProcessorAndSavesBandwidth) {
 }
 
 TEST(SimulatorFlowTest, DedupStoresLess) {
-  LoadSpec spec = TooManyWrites();
+  env::SynthPhase spec = TooManyWrites();
   spec.ops_per_s = 10'000;
   spec.duplicate_share = 0.5;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
@@ -256,7 +256,7 @@ TEST(SimulatorFlowTest, DedupStoresLess) {
 }
 
 TEST(SimulatorFlowTest, TheReadShareKeepsCopiesThatHit) {
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.read_share = 1;
   spec.ops_per_s = 5'000;
   spec.working_set_bytes = 48 * kMiB;
@@ -274,9 +274,10 @@ TEST(SimulatorFlowTest, TheReadShareKeepsCopiesThatHit) {
 }
 
 TEST(SimulatorFlowTest, ReadaheadServesAScan) {
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.read_share = 1;
-  spec.sequential_share = 1;
+  spec.random_share = 0;
+  spec.streams = 4;
   spec.ops_per_s = 1'000;
   spec.working_set_bytes = 512 * kMiB;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
@@ -296,9 +297,9 @@ TEST(SimulatorFlowTest, ReadaheadServesAScan) {
 }
 
 TEST(SimulatorFlowTest, FlushesShareADeviceFlushWhenTheyWaitForCompany) {
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.read_share = 0;
-  spec.flushes_per_write = 1;
+  spec.flush_every = 1;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
   SimulatorConfig config{.node = SmallNode(), .setting = {}, .closed_loop_clients = 16};
   config.node.cache_speed = 0.02;  // a flush of 0.75 ms
@@ -317,7 +318,7 @@ TEST(SimulatorFlowTest, FlushesShareADeviceFlushWhenTheyWaitForCompany) {
 }
 
 TEST(SimulatorFlowTest, CompactionGivesSpaceBackWhenDevicesRunFull) {
-  LoadSpec spec = TooManyWrites();
+  env::SynthPhase spec = TooManyWrites();
   spec.ops_per_s = 20'000;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
   SimulatorConfig config = TooSmallNode();
@@ -332,8 +333,8 @@ TEST(SimulatorFlowTest, CompactionGivesSpaceBackWhenDevicesRunFull) {
 }
 
 TEST(SimulatorFlowTest, PolitenessYieldsToReads) {
-  LoadSpec spec = SmallLoad();
-  spec.seconds = 40;
+  env::SynthPhase spec = SmallLoad();
+  spec.duration_ns = 40 * kNsPerS;
   spec.read_share = 0.1;
   spec.zipf_skew = 0;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
@@ -348,7 +349,7 @@ TEST(SimulatorFlowTest, PolitenessYieldsToReads) {
 }
 
 TEST(SimulatorFlowTest, ScrubbingTakesBandwidthFromReads) {
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.read_share = 1;
   spec.ops_per_s = 3'000;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
@@ -398,8 +399,8 @@ TEST(SimulatorFlowTest, AnIdleNodeDestagesEverything) {
 }
 
 TEST(SimulatorFlowTest, WarmUpFillsTheLogToTheWatermark) {
-  LoadSpec spec = SmallLoad();
-  spec.seconds = 60;
+  env::SynthPhase spec = SmallLoad();
+  spec.duration_ns = 60 * kNsPerS;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);
   SimulatorConfig config{.node = SmallNode(), .setting = {}};
   config.setting.Set(KnobId::kDestageWatermark, 60);

@@ -179,9 +179,9 @@ TEST(SimulatorLatencyTest, ReadsWaitForAWorkerThatAThrottledWriteHolds) {
   SimulatorConfig config{.node = SmallNode(), .setting = {}};
   config.node.capacity_device = "disk-7200";
   config.node.workers = 2;
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.ops_per_s = 100'000;
-  spec.seconds = 4;
+  spec.duration_ns = 4 * kNsPerS;
   spec.read_share = 0.1;
   spec.working_set_bytes = 128 * kMiB;
   const RequestStream load = MakeLoad(spec, 512 * kMiB);

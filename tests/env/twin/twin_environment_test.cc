@@ -24,7 +24,7 @@ TwinConfig ClosedLoop() {
 }
 
 std::shared_ptr<const RequestStream> Load(uint32_t divisor = 1) {
-  LoadSpec spec = SmallLoad();
+  env::SynthPhase spec = SmallLoad();
   spec.ops_per_s = 4'000 * divisor;  // a descriptor of few requests is mostly chance
   spec.zipf_skew = 0.5;
   return std::make_shared<RequestStream>(MakeLoad(spec, 512 * kMiB).Sample(divisor, 1));

@@ -6,8 +6,8 @@
 
 #include "base/trace/trace_format.h"
 #include "base/units.h"
-#include "env/twin/load_generator.h"
 #include "env/twin/simulator.h"
+#include "env/twin/trace_load.h"
 #include "gtest/gtest.h"
 
 namespace ebb::twin {
@@ -22,16 +22,18 @@ inline NodeModel SmallNode() {
   return node;
 }
 
-inline LoadSpec SmallLoad() {
-  LoadSpec load;
-  load.seconds = 10;
+inline env::SynthPhase SmallLoad() {
+  env::SynthPhase load;
+  load.duration_ns = 10 * kNsPerS;
   load.ops_per_s = 2'000;
   load.working_set_bytes = 256 * kMiB;
+  load.zipf_skew = 0.9;
+  load.compressible_share = 0.6;
   return load;
 }
 
-inline RequestStream MakeLoad(const LoadSpec& spec, uint64_t volume_bytes) {
-  auto load = GenerateLoad(spec, volume_bytes);
+inline RequestStream MakeLoad(const env::SynthPhase& phase, uint64_t volume_bytes) {
+  auto load = SynthesiseLoad({.phases = {phase}}, volume_bytes);
   EXPECT_TRUE(load.ok()) << load.status();
   return load.ok() ? *std::move(load) : RequestStream(volume_bytes);
 }
