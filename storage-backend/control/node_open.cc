@@ -21,15 +21,16 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
+bool HasMetadata(const GroupConfig& group) {
+  std::error_code ignored;
+  return Exists(group.metadata_dir) && !std::filesystem::is_empty(group.metadata_dir, ignored);
+}
+
 // A node that never ran: then, and only then, missing device files are made. Later a missing file
 // is a fault that an empty one in its place would hide.
 bool IsFirstStart(const NodeConfig& config) {
-  std::error_code ignored;
   return !Exists(config.state_dir + "/incumbent.json") &&
-         std::all_of(config.groups.begin(), config.groups.end(), [&](const GroupConfig& group) {
-           return !Exists(group.metadata_dir) ||
-                  std::filesystem::is_empty(group.metadata_dir, ignored);
-         });
+         std::none_of(config.groups.begin(), config.groups.end(), HasMetadata);
 }
 
 // Opens the devices of a node one after the other and remembers them for reports.
@@ -98,6 +99,9 @@ absl::StatusOr<DiskGroup> OpenGroup(const GroupConfig& config, const std::string
 
 absl::StatusOr<std::unique_ptr<NodeServer>> OpenNode(const NodeConfig& config,
                                                      NodeServerOptions options) {
+  if (!options.may_make && !std::all_of(config.groups.begin(), config.groups.end(), HasMetadata)) {
+    return absl::FailedPreconditionError("there is no node yet: it was never started");
+  }
   DeviceOpener opener(IsFirstStart(config), *options.clock);
   std::vector<DiskGroup> groups;
   for (const GroupConfig& group_config : config.groups) {
@@ -108,6 +112,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> OpenNode(const NodeConfig& config,
   }
   VolumeConfig volume_config;
   volume_config.volume_bytes = config.volume_bytes;
+  volume_config.may_format = options.may_make;
   volume_config.limits.host_memory_bytes = HostMemoryBytes();
   EBB_ASSIGN_OR_RETURN(
       std::unique_ptr<Volume> volume,

@@ -42,6 +42,7 @@ struct NodeServerOptions {
   // callers' threads.
   std::function<void(const StreamRecord&, std::span<const std::byte>)> observer;
   std::function<void(double)> recovery_progress;  // a share in [0, 1]; see OpenNode
+  bool may_make = true;                           // see OpenNode
   Clock* clock = &RealClock();
 };
 

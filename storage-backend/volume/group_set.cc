@@ -102,8 +102,8 @@ absl::StatusOr<uint64_t> GroupSet::CheckOrFormat(uint64_t volume_bytes, uint64_t
   return volume_bytes;
 }
 
-absl::StatusOr<uint64_t> GroupSet::Check() {
-  EBB_ASSIGN_OR_RETURN(const Inspections inspections, InspectAll(0, 0));
+absl::StatusOr<uint64_t> GroupSet::Check(uint64_t volume_bytes) {
+  EBB_ASSIGN_OR_RETURN(const Inspections inspections, InspectAll(volume_bytes, 0));
   EBB_RETURN_IF_ERROR(CheckTogether(inspections));
   for (size_t g = 0; g < inspections.size(); ++g) {
     if (inspections[g].state == State::kFormatted) continue;

@@ -49,8 +49,8 @@ class GroupSet {
   // and what is at stake in all of them.
   absl::StatusOr<uint64_t> CheckOrFormat(uint64_t volume_bytes, uint64_t segment_bytes,
                                          const std::function<Uuid()>& make_uuid);
-  // The recorded size, when the groups are together one node; writes nothing.
-  absl::StatusOr<uint64_t> Check();
+  // Likewise, but groups that were never made a node are refused: writes nothing.
+  absl::StatusOr<uint64_t> Check(uint64_t volume_bytes = 0);
   // All groups have begun a session: from now on none of them may be missing from the node's next.
   absl::Status RecordServing();
 

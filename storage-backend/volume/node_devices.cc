@@ -188,6 +188,15 @@ absl::StatusOr<NodeDevices::Identity> NodeDevices::CheckOrFormat(uint64_t volume
   return inspection->identity;
 }
 
+absl::StatusOr<NodeDevices::Identity> NodeDevices::Check(uint64_t volume_bytes) {
+  const absl::StatusOr<Inspection> inspection = Inspect(volume_bytes, /*segment_bytes=*/0);
+  if (!inspection.ok()) return WithStake(inspection.status(), ReadStake());
+  if (inspection->state != Inspection::State::kFormatted) {
+    return absl::FailedPreconditionError("there is no node on these devices yet");
+  }
+  return inspection->identity;
+}
+
 absl::StatusOr<NodeDevices::Inspection> NodeDevices::Inspect(uint64_t volume_bytes,
                                                              uint64_t segment_bytes) {
   if (capacity_.empty() || capacity_.size() > 7) {

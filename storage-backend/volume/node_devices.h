@@ -61,6 +61,8 @@ class NodeDevices {
 
   // The node they are. `volume_bytes` 0 takes the recorded size; `segment_bytes` is for a new node.
   absl::StatusOr<Identity> CheckOrFormat(uint64_t volume_bytes, uint64_t segment_bytes);
+  // Likewise, but devices that were never made a node are refused: writes nothing.
+  absl::StatusOr<Identity> Check(uint64_t volume_bytes);
 
   // Writes the superblock of every device durably.
   absl::Status Stamp(const Identity& identity, uint64_t epoch, uint64_t dirty_bytes, bool clean);

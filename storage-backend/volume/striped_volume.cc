@@ -79,7 +79,9 @@ absl::StatusOr<std::unique_ptr<Volume>> StripedVolume::Open(
   auto volume = std::unique_ptr<StripedVolume>(new StripedVolume(config, clock, groups.size()));
   EBB_ASSIGN_OR_RETURN(
       volume->volume_bytes_,
-      set.CheckOrFormat(config.volume_bytes, config.segment_bytes, groups[0].make_uuid));
+      config.may_format
+          ? set.CheckOrFormat(config.volume_bytes, config.segment_bytes, groups[0].make_uuid)
+          : set.Check(config.volume_bytes));
   EBB_RETURN_IF_ERROR(volume->OpenGroups(std::move(groups), progress));
   EBB_RETURN_IF_ERROR(Annotate(set.RecordServing(), "disk groups"));
   return std::unique_ptr<Volume>(std::move(volume));

@@ -42,6 +42,7 @@ struct VolumeConfig {
   Setting setting;  // to begin with
   // Threads of the destager etc. run only when set; tests drive RunBackgroundStep themselves.
   bool background_threads = true;
+  bool may_format = true;  // false: blank devices are refused, and stay blank
   GroupPlace group;  // of this volume among the disk groups of its node; StripedVolume sets it
 };
 

@@ -39,8 +39,9 @@ absl::StatusOr<std::unique_ptr<VolumeImpl>> VolumeImpl::Open(
 }
 
 absl::Status VolumeImpl::Start(const std::function<void(double)>& progress) {
-  EBB_ASSIGN_OR_RETURN(identity_,
-                       devices_.CheckOrFormat(config_.volume_bytes, config_.segment_bytes));
+  EBB_ASSIGN_OR_RETURN(identity_, config_.may_format ? devices_.CheckOrFormat(config_.volume_bytes,
+                                                                              config_.segment_bytes)
+                                                     : devices_.Check(config_.volume_bytes));
   const uint64_t epoch = identity_.epoch + 1;
   EBB_ASSIGN_OR_RETURN(
       log_,
