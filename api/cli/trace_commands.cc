@@ -1,5 +1,7 @@
 #include "api/cli/trace_commands.h"
 
+#include <atomic>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,12 +16,15 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "env/trace/nbd_target.h"
+#include "env/trace/node_target.h"
 #include "env/trace/profile_report.h"
 #include "env/trace/replayer.h"
 #include "env/trace/trace_profile.h"
 #include "env/trace/trace_sink.h"
 #include "env/trace/trace_source.h"
 #include "fmt/format.h"
+#include "storage-backend/control/node_config.h"
+#include "storage-backend/control/node_open.h"
 
 namespace ebb::cli {
 namespace {
@@ -36,7 +41,9 @@ constexpr const char* kTraceFooter =
     "A load that nobody recorded:\n"
     "  ebb trace synth --preset iometer-database --zipf 0.9 --duration 5min db.ebbt\n"
     "Onto a volume, whose data are lost:\n"
-    "  ebb trace replay db.ebbt --uri 'nbd+unix:///?socket=/tmp/alpha/nbd.sock'";
+    "  ebb trace replay db.ebbt --uri 'nbd+unix:///?socket=/tmp/alpha/nbd.sock'\n"
+    "Onto a node that is stopped, in this process and without NBD:\n"
+    "  ebb trace replay db.ebbt --dir /tmp/alpha --closed-loop --depth 16";
 
 // Which trace, and how to read it.
 struct Input {
@@ -151,10 +158,52 @@ absl::Status Synth(Session& session, const SynthCommand& command) {
 struct ReplayOrder {
   Input input;
   std::string uri;
+  std::string dir;
+  std::string config;
   std::string duration;
   bool closed_loop = false;
   env::ReplayOptions options;
 };
+
+std::atomic<bool> stop_asked = false;  // NOLINT: all that a signal handler may write
+
+// Ctrl-C ends the replay, not the program: it is reported, and a node is closed in order.
+void CatchInterrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+absl::StatusOr<env::ReplayReport> ReplayOnto(env::BlockTarget& target, ReplayOrder& order) {
+  CatchInterrupts();
+  Progress progress;
+  order.options.stop = &stop_asked;
+  order.options.on_progress = [&progress](double share, uint64_t requests) {
+    progress.Show(share, fmt::format("{} requests", requests));
+  };
+  return env::ReplayTrace(order.input.path, target, order.options);
+}
+
+// In this process. The node must be there already, and stopped: the first to open it locks it.
+absl::StatusOr<env::ReplayReport> ReplayOntoNode(ReplayOrder& order) {
+  EBB_ASSIGN_OR_RETURN(
+      const storage::NodeConfig config,
+      storage::LoadNodeConfig(order.dir.empty() ? order.config : order.dir + "/node.toml"));
+  EBB_ASSIGN_OR_RETURN(const auto node,
+                       storage::OpenNode(config, {.on_stop = [] { stop_asked = true; },
+                                                  .observer = nullptr,
+                                                  .recovery_progress = nullptr,
+                                                  .may_make = false}));
+  absl::StatusOr<env::ReplayReport> report;
+  {
+    env::NodeTarget target(*node, config.nbd.threads);
+    report = ReplayOnto(target, order);
+  }
+  EBB_RETURN_IF_ERROR(Annotate(node->Close(), "closing the node"));
+  return report;
+}
 
 absl::Status Replay(Session& session, ReplayOrder order) {
   if (!order.duration.empty()) {
@@ -163,19 +212,21 @@ absl::Status Replay(Session& session, ReplayOrder order) {
   if (order.closed_loop) order.options.pace = env::ReplayOptions::Pace::kClosedLoop;
   order.options.format = order.input.format;
   order.options.reading = order.input.Reading();
-  EBB_ASSIGN_OR_RETURN(const auto target, env::NbdTarget::Connect(order.uri));
   absl::StatusOr<env::ReplayReport> report;
-  {
-    Progress progress;
-    order.options.on_progress = [&progress](double share, uint64_t requests) {
-      progress.Show(share, fmt::format("{} requests", requests));
-    };
-    report = env::ReplayTrace(order.input.path, *target, order.options);
+  if (!order.uri.empty()) {
+    EBB_ASSIGN_OR_RETURN(const auto target, env::NbdTarget::Connect(order.uri));
+    report = ReplayOnto(*target, order);
+  } else if (order.dir.empty() && order.config.empty()) {
+    return absl::InvalidArgumentError("say onto what: --uri URI, --dir DIR or --config FILE");
+  } else {
+    report = ReplayOntoNode(order);
   }
   EBB_RETURN_IF_ERROR(report.status());
   session.Print(report->ToText());
-  if (report->errors() == 0) return absl::OkStatus();
-  return absl::InternalError(fmt::format("{} requests failed", report->errors()));
+  if (report->errors() > 0) {
+    return absl::InternalError(fmt::format("{} requests failed", report->errors()));
+  }
+  return stop_asked ? absl::CancelledError("interrupted") : absl::OkStatus();
 }
 
 absl::Status Formats(Session& session) {
@@ -200,10 +251,16 @@ void AddSynth(CLI::App* trace, Session& session) {
 
 void AddReplay(CLI::App* trace, Session& session) {
   auto order = std::make_shared<ReplayOrder>();
-  CLI::App* replay = trace->add_subcommand("replay", "send a trace to an NBD export");
+  CLI::App* replay =
+      trace->add_subcommand("replay", "send a trace to an NBD export or a stopped node");
   AddInput(replay, order->input);
-  replay->add_option("--uri", order->uri, "nbd+unix:///?socket=PATH or nbd://host:port/")
-      ->required();
+  auto* uri =
+      replay->add_option("--uri", order->uri, "nbd+unix:///?socket=PATH or nbd://host:port/");
+  auto* dir = replay->add_option("--dir", order->dir, "a stopped node's folder");
+  dir->excludes(uri);
+  replay->add_option("--config", order->config, "a stopped node's TOML file")
+      ->excludes(uri)
+      ->excludes(dir);
   replay->add_option("--speed", order->options.speed, "times faster than recorded (1)");
   replay->add_option("--depth", order->options.depth, "most requests in flight (64)");
   replay->add_flag("--closed-loop", order->closed_loop,

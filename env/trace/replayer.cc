@@ -110,7 +110,7 @@ class Replay {
     if (options_.duration_ns > 0) {
       share = static_cast<double>(last_sent_ns_ - begin_ns_) /
               static_cast<double>(options_.duration_ns);
-    } else if (options_.stop == nullptr) {
+    } else if (!options_.repeat) {
       share = source_->progress();
     }
     options_.on_progress(std::min(share, 1.0), sent_);
@@ -232,7 +232,7 @@ absl::StatusOr<ReplayReport> ReplayTrace(const std::string& trace_path, BlockTar
     return absl::InvalidArgumentError("a replay needs a depth and a speed above zero");
   }
   const RequestSource::Options how = {.fold_offsets = options.fold_offsets,
-                                      .repeat = options.duration_ns > 0 || options.stop != nullptr,
+                                      .repeat = options.duration_ns > 0 || options.repeat,
                                       .format = options.format,
                                       .reading = options.reading};
   EBB_ASSIGN_OR_RETURN(auto source, RequestSource::Open(trace_path, target, how));

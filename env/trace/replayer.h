@@ -32,10 +32,10 @@ struct ReplayOptions {
   size_t depth = 64;  // most requests in flight
   // A target smaller than the trace is refused unless set; then offsets wrap around its size.
   bool fold_offsets = false;
-  // 0: the trace once. Else it is repeated, or cut short, to run this long.
+  // 0: the trace once, or without end. Else it is repeated, or cut short, to run this long.
   uint64_t duration_ns = 0;
-  // Set: the trace is repeated until this becomes true (or duration_ns is over).
-  const std::atomic<bool>* stop = nullptr;
+  bool repeat = false;                      // without end; `stop` or `duration_ns` ends it
+  const std::atomic<bool>* stop = nullptr;  // set: ends the replay when it becomes true
   // Called now and then: how far it is, in [0, 1] (negative when only `stop` ends it), and how many
   // requests were sent.
   std::function<void(double share, uint64_t requests)> on_progress = {};

@@ -23,7 +23,7 @@ storage-backend/nbd: base base/trace storage-backend
 env: base
 env/testing: base env
 env/node: base env storage-backend/control
-env/trace: base base/trace env
+env/trace: base base/trace env storage-backend/control
 env/twin: base base/trace env env/node env/trace storage-backend/control storage-backend/knobs storage-backend/device storage-backend/log storage-backend/policy storage-backend/capacity storage-backend/reduce
 agents: base env
 agents/baseline: base env agents

@@ -313,7 +313,8 @@ TEST_F(ReplayerTest, ProgressGrowsToTheEnd) {
 TEST_F(ReplayerTest, StopEndsTheReplay) {
   const std::atomic<bool> stop{true};
 
-  const auto report = ReplayTrace(WriteReads(100, kNsPerMs), target_, {.stop = &stop}, clock_);
+  const auto report =
+      ReplayTrace(WriteReads(100, kNsPerMs), target_, {.repeat = true, .stop = &stop}, clock_);
 
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->requests(), 0U);
