@@ -4,16 +4,22 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "storage-backend/nbd/nbdkit_replies.h"
 
 namespace ebb::storage {
 namespace {
 
 constexpr size_t kRequestBytes = 28;
 constexpr unsigned char kRequestMagic[] = {0x25, 0x60, 0x95, 0x13};
+constexpr size_t kRequestTypeAt = 7;  // the low byte
+constexpr unsigned char kDisconnect = 2;
 
 // libc's own function behind one of ours. Locks are taken before our constructors run, so it is
 // found at its first use; two threads that do so at once find the same.
@@ -67,7 +73,10 @@ void Pop(pthread_mutex_t* mutex) {
 pthread_key_t AtThreadEnd() {
   static const pthread_key_t key = [] {
     pthread_key_t made{};
-    pthread_key_create(&made, [](void*) { GiveUpTurn(); });
+    pthread_key_create(&made, [](void*) {
+      GiveUpTurn();
+      DropReplies();
+    });
     return made;
   }();
   return key;
@@ -81,14 +90,33 @@ void Keep(pthread_mutex_t* mutex) {
   locks.kept = mutex;
 }
 
+// Before the thread waits for its client, or leaves it, the client gets what we hold.
+ssize_t ReadAfterReplies(int fd, void* data, size_t bytes) {
+  if (!HoldsReplies(fd)) return libc_read.get()(fd, data, bytes);
+  const ssize_t got = recv(fd, data, bytes, MSG_DONTWAIT);
+  if (got > 0) return got;
+  SendHeldReplies();
+  return got == 0 ? 0 : libc_read.get()(fd, data, bytes);
+}
+
 }  // namespace
 
 void GiveUpTurn() {
-  pthread_mutex_t* const kept = locks.kept;
-  if (kept == nullptr) return;
-  locks.kept = nullptr;
-  libc_unlock.get()(kept);
+  if (locks.kept == nullptr) return;
+  SendHeldReplies();  // to a client that does not read it gives the turn up itself
+  pthread_mutex_t* const kept = std::exchange(locks.kept, nullptr);
+  if (kept != nullptr) libc_unlock.get()(kept);
 }
+
+bool HasTurn() { return locks.kept != nullptr; }
+
+pthread_mutex_t* InnermostLock() {
+  if (locks.held_count == 0 || locks.held_count > Locks::kHeldMax) return nullptr;
+  return locks.held[locks.held_count - 1];
+}
+
+void LockUnseen(pthread_mutex_t* mutex) { libc_lock.get()(mutex); }
+void UnlockUnseen(pthread_mutex_t* mutex) { libc_unlock.get()(mutex); }
 
 extern "C" {
 
@@ -133,11 +161,12 @@ __attribute__((visibility("default"))) int pthread_mutex_init(
 }
 
 __attribute__((visibility("default"))) ssize_t read(int fd, void* data, size_t bytes) {
-  const ssize_t got = libc_read.get()(fd, data, bytes);
-  if (bytes == kRequestBytes && got == static_cast<ssize_t>(bytes) && locks.held_count > 0 &&
-      locks.held_count <= Locks::kHeldMax &&
+  const ssize_t got = ReadAfterReplies(fd, data, bytes);
+  if (bytes == kRequestBytes && got == static_cast<ssize_t>(bytes) &&
       std::memcmp(data, kRequestMagic, sizeof kRequestMagic) == 0) {
-    locks.receiving = locks.held[locks.held_count - 1];
+    // nbdkit ends the connection without another look at it.
+    if (static_cast<const unsigned char*>(data)[kRequestTypeAt] == kDisconnect) SendHeldReplies();
+    locks.receiving = InnermostLock();
   }
   return got;
 }

@@ -13,10 +13,22 @@
 // is kept.
 #pragma once
 
+#include <pthread.h>
+
 namespace ebb::storage {
 
-// Gives the turn of the calling thread up, if it has kept one.
+// Gives the turn of the calling thread up, if it has kept one; the replies it holds leave before.
 void GiveUpTurn();
+
+// Whether the calling thread has kept its turn.
+bool HasTurn();
+
+// The lock that the calling thread took last and still holds; null: none, or not known.
+pthread_mutex_t* InnermostLock();
+
+// libc's own functions: what is taken so is not noted.
+void LockUnseen(pthread_mutex_t* mutex);
+void UnlockUnseen(pthread_mutex_t* mutex);
 
 }  // namespace ebb::storage
 

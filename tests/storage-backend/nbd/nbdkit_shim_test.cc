@@ -233,6 +233,206 @@ TEST_F(NbdkitTurnTest, IsGivenUpToAClientThatDoesNotRead) {
   worker.join();
 }
 
+// A worker that has kept its turn, and its replies.
+class NbdkitRepliesTest : public NbdkitTurnTest {
+ protected:
+  static constexpr int kRepliesMax = 8;
+
+  void Request(const std::string& request) {
+    ASSERT_EQ(write(sockets_[1], request.data(), request.size()),
+              static_cast<ssize_t>(request.size()));
+  }
+  // nbdkit sends every reply under the connection's lock for that.
+  void Reply(const std::string& data = "") {
+    ASSERT_EQ(lock_(&sending_), 0);
+    EXPECT_EQ(Send(kReply, data.empty() ? 0 : MSG_MORE), 16);
+    if (!data.empty()) {
+      EXPECT_EQ(Send(data, 0), static_cast<ssize_t>(data.size()));
+    }
+    ASSERT_EQ(unlock_(&sending_), 0);
+  }
+  void Receive(size_t bytes = 28) {
+    ASSERT_EQ(lock_(&turn_), 0);
+    std::string request(bytes, '\0');
+    EXPECT_EQ(read_(sockets_[0], request.data(), bytes), static_cast<ssize_t>(bytes));
+    ASSERT_EQ(unlock_(&turn_), 0);
+  }
+
+  const std::string data_ = std::string(4096, 'd');
+  pthread_mutex_t sending_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+TEST_F(NbdkitRepliesTest, WaitWhileTheNextRequestIsThere) {
+  for (int i = 0; i < 3; ++i) Request(request_);
+  Receive();
+  Reply(data_);
+  EXPECT_EQ(Arrived(), "");
+  Receive();
+  Reply();
+  EXPECT_EQ(Arrived(), "");
+  Receive();
+  Reply(data_);
+  EXPECT_EQ(Arrived(), "");
+  may_block_();
+  EXPECT_EQ(Arrived(), kReply + data_ + kReply + kReply + data_);
+}
+
+// Goal: no client waits for a reply while its worker waits for the client.
+TEST_F(NbdkitRepliesTest, LeaveBeforeTheWorkerWaitsForARequest) {
+  Request(request_);
+  std::thread worker([&] {
+    Receive();
+    Reply(data_);
+    Receive();
+    may_block_();
+  });
+  std::string reply(kReply.size() + data_.size(), '\0');
+  EXPECT_EQ(recv(sockets_[1], reply.data(), reply.size(), MSG_WAITALL),
+            static_cast<ssize_t>(reply.size()));
+  EXPECT_EQ(reply, kReply + data_);
+  Request(request_);
+  worker.join();
+}
+
+TEST_F(NbdkitRepliesTest, LeaveBeforeTheWorkerWaitsForAPayload) {
+  Request(request_ + request_);
+  std::thread worker([&] {
+    Receive();
+    Reply(data_);
+    Receive();
+    EXPECT_EQ(Arrived(), "");
+    Receive(100);
+    may_block_();
+  });
+  std::string reply(kReply.size() + data_.size(), '\0');
+  EXPECT_EQ(recv(sockets_[1], reply.data(), reply.size(), MSG_WAITALL),
+            static_cast<ssize_t>(reply.size()));
+  Request(std::string(100, 'p'));
+  worker.join();
+}
+
+TEST_F(NbdkitRepliesTest, AreNotTooMany) {
+  for (int i = 0; i <= kRepliesMax; ++i) Request(request_);
+  for (int i = 0; i <= kRepliesMax; ++i) {
+    Receive();
+    Reply();
+  }
+  EXPECT_EQ(Arrived().size(), kReply.size() * (kRepliesMax + 1));
+  may_block_();
+}
+
+// Goal: what is large leaves without a copy, behind what was held.
+TEST_F(NbdkitRepliesTest, LargeDataTakesThemAlong) {
+  const std::string large(32 << 10, 'l');
+  Request(request_);
+  Request(request_);
+  Receive();
+  Reply(data_);
+  Receive();
+  Reply(large);
+  EXPECT_EQ(Arrived(), kReply + data_ + kReply + large);
+  may_block_();
+}
+
+TEST_F(NbdkitRepliesTest, LeaveWithTheTurnTheThreadAndTheConnection) {
+  Request(request_);
+  std::thread([&] {
+    Receive();
+    Reply();
+  }).join();
+  EXPECT_EQ(Arrived(), kReply);
+
+  const std::string disconnect =
+      std::string("\x25\x60\x95\x13\0\0\0\x02", 8) + std::string(20, '\0');
+  Request(request_);
+  Request(disconnect);
+  Receive();
+  Reply();
+  Receive();
+  EXPECT_EQ(Arrived(), kReply);
+  may_block_();
+
+  Request(request_);
+  Receive();
+  Reply();
+  shutdown(sockets_[1], SHUT_WR);
+  ASSERT_EQ(lock_(&turn_), 0);
+  char byte = 0;
+  EXPECT_EQ(read_(sockets_[0], &byte, 1), 0);
+  ASSERT_EQ(unlock_(&turn_), 0);
+  EXPECT_EQ(Arrived(), kReply);
+}
+
+// Goal: a worker that does not know when the next request comes holds nothing.
+TEST_F(NbdkitRepliesTest, LeaveAtOnceWithoutTheTurn) {
+  Request(request_);
+  Receive();
+  may_block_();
+  Reply(data_);
+  EXPECT_EQ(Arrived(), kReply + data_);
+}
+
+// Goal: replies of other workers stand before or behind held ones, never among their bytes.
+TEST_F(NbdkitRepliesTest, LeaveUnderTheLockForSending) {
+  Request(request_);
+  std::atomic<bool> holds = false;
+  std::atomic<bool> go = false;
+  std::thread worker([&] {
+    Receive();
+    Reply(data_);
+    holds = true;
+    while (!go) std::this_thread::yield();
+    may_block_();
+  });
+  while (!holds) std::this_thread::yield();
+  // Another worker is in the middle of its reply while the turn is given up.
+  ASSERT_EQ(pthread_mutex_lock(&sending_), 0);
+  go = true;
+  for (int i = 0; i < 1000; ++i) {
+    std::this_thread::yield();
+    ASSERT_EQ(Arrived(), "");
+  }
+  pthread_mutex_unlock(&sending_);
+  worker.join();
+  EXPECT_EQ(Arrived(), kReply + data_);
+}
+
+TEST_F(NbdkitRepliesTest, OfAClientThatIsGoneAreDropped) {
+  Request(request_);
+  Receive();
+  Reply(data_);
+  close(sockets_[1]);
+  sockets_[1] = -1;
+  may_block_();
+  EXPECT_TRUE(IsFree());
+}
+
+// Goal: held replies find no room, and the client reads only once its next request is taken.
+TEST_F(NbdkitRepliesTest, FindNoRoomAndGiveTheTurnUp) {
+  const std::string filler(1 << 20, 'f');
+  size_t filled = 0;
+  for (ssize_t now = 0;
+       (now = ::send(sockets_[0], filler.data(), filler.size(), MSG_DONTWAIT)) > 0;) {
+    filled += static_cast<size_t>(now);
+  }
+  Request(request_);
+  std::atomic<bool> received = false;
+  std::thread worker([&] {
+    Receive();
+    received = true;
+    Reply(data_);
+    may_block_();
+  });
+  while (!received) std::this_thread::yield();
+  ASSERT_EQ(pthread_mutex_lock(&turn_), 0);
+  pthread_mutex_unlock(&turn_);
+  std::string all(filled + kReply.size() + data_.size(), '\0');
+  EXPECT_EQ(recv(sockets_[1], all.data(), all.size(), MSG_WAITALL),
+            static_cast<ssize_t>(all.size()));
+  EXPECT_EQ(all.substr(filled), kReply + data_);
+  worker.join();
+}
+
 TEST_F(NbdkitShimTest, PlainLocksSpinBeforeTheySleep) {
   const auto init = reinterpret_cast<MutexInitFn>(dlsym(shim_, "pthread_mutex_init"));
   ASSERT_NE(init, nullptr);
