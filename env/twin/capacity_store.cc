@@ -83,8 +83,10 @@ void CapacityModel::FollowRuns(double& cpu_ns) {
     const uint32_t content = batch_[i].content & ~RequestStream::kSeenOutside;
     return content != 0 && (shared_[content].place != 0 || content != batch_[i].content);
   };
+  // Equal content is looked up alike, wherever it was seen first.
   const auto sampled = [&](uint32_t i) {
-    const uint32_t key = batch_[i].content != 0 ? batch_[i].content : batch_[i].block;
+    const uint32_t content = batch_[i].content & ~RequestStream::kSeenOutside;
+    const uint32_t key = content != 0 ? content : batch_[i].block;
     return (key * 0x9e3779b1U >> 29) == 0;
   };
   looked_up_.assign(batch_.size(), false);

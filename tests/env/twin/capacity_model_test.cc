@@ -177,6 +177,32 @@ TEST_F(CapacityModelTest, ContentFromOutsideTheSampleIsNotStored) {
   EXPECT_EQ(model_->usage().logical_blocks, 0u);
 }
 
+// One that a block outside of the sample had before, stored again, and its copies in the same
+// batch.
+TEST_F(CapacityModelTest, SampledDedupCountsEachHolderOfWhatWasSeenOutside) {
+  const StoreChoice sampled{.dedup = storage::Dedup::kSampled};
+  std::vector<trace::TraceRecord> records;
+  for (uint64_t copy = 0; copy < 2; ++copy) {
+    trace::TraceRecord record{
+        .op = trace::TraceOp::kWrite, .offset = copy * 512 * kKiB, .bytes = 64 * 4096};
+    for (uint64_t i = 0; i < 64; ++i) record.fingerprints.push_back(1 + i);
+    records.push_back(record);
+  }
+  const RequestStream load = MakeLoad(records, 512 * kMiB);
+  table_.assign(load.block_count(), BlockState{});
+  model_ = std::make_unique<CapacityModel>(node_, load, 1, table_);
+  // Not side by side: whether a block is looked up depends on its content alone.
+  for (uint32_t content = 1; content <= load.content_count(); ++content) {
+    Store({Block(0, content | RequestStream::kSeenOutside), Block(2, content), Block(4, content)},
+          sampled);
+
+    for (const uint32_t block : {0, 2, 4}) model_->Unmap(block);
+
+    ASSERT_EQ(model_->usage().unique_blocks, 0u) << content;
+    ASSERT_EQ(model_->usage().logical_blocks, 0u) << content;
+  }
+}
+
 TEST_F(CapacityModelTest, PrefillMapsEverythingInOrder) {
   ASSERT_TRUE(model_->Prefill(kDirect) == false) << "512 MiB do not fit 128 MiB";
   node_.capacity_bytes = 512 * kMiB;
