@@ -1,7 +1,9 @@
 #include "env/node/node_codec.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -236,6 +238,30 @@ void DecodeOp(const Json& ops, const char* name, OpTotals& totals, absl::Status&
   }
 }
 
+// A row of stream.get: two more columns where the node looked at the content.
+std::optional<StreamEntry> DecodeEntry(const Json& row) {
+  if (!row.is_array() || (row.size() != 5 && row.size() != 7)) return std::nullopt;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (i == 1 ? !row[i].is_string() : !row[i].is_number_unsigned()) return std::nullopt;
+  }
+  const auto& op = row[1].get_ref<const std::string&>();
+  if (op.size() != 1 || std::string_view("RWFTZ").find(op[0]) == std::string_view::npos) {
+    return std::nullopt;
+  }
+  StreamEntry entry{.time_ns = row[0].get<uint64_t>(),
+                    .op = op[0],
+                    .offset = row[2].get<uint64_t>(),
+                    .bytes = row[3].get<uint64_t>(),
+                    .service_ns = row[4].get<uint64_t>()};
+  if (row.size() == 7) {
+    entry.has_content = true;
+    entry.fingerprint = row[5].get<uint64_t>();
+    entry.compressed_per_mille =
+        static_cast<uint16_t>(std::min<uint64_t>(row[6].get<uint64_t>(), 1000));
+  }
+  return entry;
+}
+
 // Cuts at a byte: a torn character is replaced when the text is written.
 std::string Cut(const std::string& text, size_t bytes_max) { return text.substr(0, bytes_max); }
 
@@ -253,6 +279,25 @@ absl::StatusOr<NodeInfo> DecodeNodeInfo(const std::string& json) {
   node.volume_bytes = fields.Unsigned("volume_bytes");
   if (!fault.ok()) return fault;
   return node;
+}
+
+absl::StatusOr<NodeMachine> DecodeNodeMachine(const std::string& json) {
+  EBB_ASSIGN_OR_RETURN(const Json root, Parse(json));
+  absl::Status fault;
+  Fields fields(root, "", fault);
+  NodeMachine machine;
+  machine.groups = fields.Unsigned("groups");
+  machine.threads = fields.Unsigned("threads");
+  machine.host_memory_bytes = fields.Unsigned("host_memory_bytes");
+  for (const Json& each : fields.Array("devices")) {
+    Fields device(each, fmt::format("devices[{}]", machine.devices.size()), fault);
+    machine.devices.push_back({.role = device.Text("role"),
+                               .size_bytes = device.Unsigned("size_bytes"),
+                               .shape = device.Text("shape"),
+                               .shape_scale = device.Real("shape_scale")});
+  }
+  if (!fault.ok()) return fault;
+  return machine;
 }
 
 absl::StatusOr<KnobSpace> DecodeKnobSpace(const std::string& json) {
@@ -317,26 +362,18 @@ absl::StatusOr<StreamSlice> DecodeStream(const std::string& json) {
   Fields fields(root, "", fault);
   StreamSlice slice;
   slice.next = fields.Unsigned("next");
+  slice.dropped = fields.Unsigned("dropped");
   slice.sample_rate = fields.Real("sample_rate");
   if (fault.ok() && !(slice.sample_rate > 0 && slice.sample_rate <= 1)) {
     fields.Fail("sample_rate", "is not between 0 and 1");
   }
   for (const Json& record : fields.Array("records")) {
-    // Two more columns where the node looked at the content.
-    const bool fits = record.is_array() && (record.size() == 5 || record.size() == 7) &&
-                      record[0].is_number_unsigned() && record[1].is_string() &&
-                      record[1].get_ref<const std::string&>().size() == 1 &&
-                      record[2].is_number_unsigned() && record[3].is_number_unsigned() &&
-                      record[4].is_number_unsigned();
-    if (!fits) {
+    const std::optional<StreamEntry> entry = DecodeEntry(record);
+    if (!entry) {
       fields.Fail("records", "are not [time_ns, op, offset, bytes, service_ns]");
       break;
     }
-    slice.entries.push_back({.time_ns = record[0].get<uint64_t>(),
-                             .op = record[1].get_ref<const std::string&>()[0],
-                             .offset = record[2].get<uint64_t>(),
-                             .bytes = record[3].get<uint64_t>(),
-                             .service_ns = record[4].get<uint64_t>()});
+    slice.entries.push_back(*entry);
   }
   if (!fault.ok()) return fault;
   return slice;

@@ -19,13 +19,30 @@ struct NodeInfo {
   uint64_t volume_bytes = 0;
 };
 
+// What a node runs on.
+struct NodeMachine {
+  struct Device {
+    std::string role;
+    uint64_t size_bytes = 0;
+    std::string shape = {};  // service model; empty: as fast as it is
+    double shape_scale = 1;
+  };
+  std::vector<Device> devices;
+  uint64_t groups = 1;
+  uint64_t threads = 0;  // of the front end
+  uint64_t host_memory_bytes = 0;
+};
+
 struct StreamSlice {
   std::vector<StreamEntry> entries;
   uint64_t next = 0;
+  uint64_t dropped = 0;  // gone from the node's memory before they were asked for
   double sample_rate = 1;
 };
 
 absl::StatusOr<NodeInfo> DecodeNodeInfo(const std::string& json);
+// Of the same answer.
+absl::StatusOr<NodeMachine> DecodeNodeMachine(const std::string& json);
 absl::StatusOr<KnobSpace> DecodeKnobSpace(const std::string& json);
 absl::StatusOr<SettingState> DecodeSettings(const KnobSpace& space, const std::string& json);
 absl::StatusOr<NodeSnapshot> DecodeSnapshot(const std::string& json);

@@ -28,6 +28,10 @@ struct StreamEntry {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t service_ns = 0;
+  // Of a write whose content the node looked at: that of its first block.
+  bool has_content = false;
+  uint64_t fingerprint = 0;  // 53 bits; equal for equal content, 0 for zeroes
+  uint16_t compressed_per_mille = 0;
 };
 
 // What is known of the whole window, sampled or not.

@@ -113,6 +113,8 @@ RpcReply NodeServer::NodeInfo() {
                        {"describe", view.device->Describe()},
                        {"size_bytes", view.device->size_bytes()},
                        {"allocated_bytes", allocated.ok() ? Json(*allocated) : Json(nullptr)},
+                       {"shape", view.shaped ? Json(view.shaped->options().model) : Json(nullptr)},
+                       {"shape_scale", view.shaped ? view.shaped->options().scale : 1.0},
                        {"overruns", std::move(overruns)}});
   }
   bool shaped = false;
@@ -133,6 +135,7 @@ RpcReply NodeServer::NodeInfo() {
                                 {"host_memory_bytes", limits_.host_memory_bytes},
                                 {"device_class", config_.device_class},
                                 {"groups", config_.groups.size()},
+                                {"threads", config_.nbd.threads},
                                 {"nbd_uri", NbdUri(config_.nbd)}}));
 }
 

@@ -42,13 +42,14 @@ StreamSampler::StreamSampler(size_t records_max) : ring_(records_max) {
   EBB_CHECK(records_max > 0);
 }
 
-bool StreamSampler::InRegions(const StreamRecord& record, uint32_t shift) {
+bool StreamSampler::InSample(uint64_t region, uint32_t shift) {
   const uint64_t mask = (uint64_t{1} << shift) - 1;
-  return (Mix(record.offset / kRegionBytes + 1) & mask) == 0;
+  return (Mix(region + 1) & mask) == 0;
 }
 
 bool StreamSampler::WantsContent(const StreamRecord& record) const {
-  return record.op == 'W' && InRegions(record, content_shift_.load(std::memory_order_relaxed));
+  return record.op == 'W' &&
+         InSample(record.offset / kRegionBytes, content_shift_.load(std::memory_order_relaxed));
 }
 
 bool StreamSampler::Sampled(const StreamRecord& record, uint32_t shift) {
@@ -56,7 +57,7 @@ bool StreamSampler::Sampled(const StreamRecord& record, uint32_t shift) {
   const uint64_t mask = (uint64_t{1} << shift) - 1;
   // A flush has no place; every 2^shift-th stands for the others.
   if (record.op == 'F') return (flushes_.fetch_add(1, std::memory_order_relaxed) & mask) == 0;
-  return InRegions(record, shift);
+  return InSample(record.offset / kRegionBytes, shift);
 }
 
 void StreamSampler::AdaptRate(uint64_t now_ns) {

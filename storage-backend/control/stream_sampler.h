@@ -24,6 +24,9 @@ class StreamSampler {
   // Keeps the last `records_max` sampled records.
   explicit StreamSampler(size_t records_max = 65'536);
 
+  // Whether requests that begin in `region` (of kRegionBytes) belong to the sample of 2^-shift.
+  static bool InSample(uint64_t region, uint32_t shift);
+
   void Record(const StreamRecord& record);
   // Whether the content of this write belongs into its record.
   bool WantsContent(const StreamRecord& record) const;
@@ -44,7 +47,6 @@ class StreamSampler {
   };
 
   bool Sampled(const StreamRecord& record, uint32_t shift);
-  static bool InRegions(const StreamRecord& record, uint32_t shift);
   // At the end of a period: to the rate that was seen in it.
   void AdaptRate(uint64_t now_ns);
   // In a period: at once when it has `seen` more than the rate allows, or the first second of every

@@ -50,6 +50,7 @@ class ShapedDevice final : public Device {
   std::string Describe() const override;
 
   OverrunCounts Overruns() const;
+  const ShapeOptions& options() const { return options_; }
 
  private:
   class Queue;

@@ -66,6 +66,30 @@ TEST(NodeCodecTest, RefusesKnobsThatCannotBe) {
   EXPECT_FALSE(DecodeKnobSpace(short_choices.dump()).ok());
 }
 
+TEST(NodeCodecTest, ReadsWhatANodeRunsOn) {
+  const Json info =
+      Json::parse(R"({"groups": 1, "threads": 8, "host_memory_bytes": 1024, "devices": [
+    {"role": "cache", "size_bytes": 5, "shape": "nvme", "shape_scale": 2.5},
+    {"role": "capacity 1", "size_bytes": 6, "shape": null, "shape_scale": 1}]})");
+
+  const absl::StatusOr<NodeMachine> machine = DecodeNodeMachine(info.dump());
+
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->threads, 8u);
+  EXPECT_EQ(machine->host_memory_bytes, 1024u);
+  ASSERT_EQ(machine->devices.size(), 2u);
+  EXPECT_EQ(machine->devices[0].shape, "nvme");
+  EXPECT_EQ(machine->devices[0].shape_scale, 2.5);
+  EXPECT_EQ(machine->devices[1].role, "capacity 1");
+  EXPECT_EQ(machine->devices[1].shape, "");
+  for (const char* field : {"/groups", "/threads", "/host_memory_bytes", "/devices",
+                            "/devices/0/size_bytes", "/devices/1/shape_scale"}) {
+    Json wrong = info;
+    wrong[Json::json_pointer(field)] = "text";
+    EXPECT_FALSE(DecodeNodeMachine(wrong.dump()).ok()) << field;
+  }
+}
+
 TEST(NodeCodecTest, ReadsSettings) {
   const std::string json = R"({"version": 9, "setting": {"share": 40, "codec": "off"},
     "incumbent": {"share": 30, "codec": "off"}, "lease": {"id": "L1", "expires_in_ms": 5,
@@ -122,7 +146,7 @@ TEST(NodeCodecTest, EverySnapshotFieldIsChecked) {
 
 TEST(NodeCodecTest, ReadsTheStream) {
   const std::string json = R"({"records": [[5, "R", 4096, 8192, 77], [6, "F", 0, 0, 1]],
-    "next": 12, "dropped": 0, "sample_rate": 0.125})";
+    "next": 12, "dropped": 3, "sample_rate": 0.125})";
 
   const absl::StatusOr<StreamSlice> slice = DecodeStream(json);
 
@@ -132,8 +156,22 @@ TEST(NodeCodecTest, ReadsTheStream) {
   EXPECT_EQ(slice->entries[1].op, 'F');
   EXPECT_EQ(slice->next, 12u);
   EXPECT_EQ(slice->sample_rate, 0.125);
-  EXPECT_FALSE(DecodeStream(R"({"records": [[5]], "next": 1, "sample_rate": 1})").ok());
-  EXPECT_FALSE(DecodeStream(R"({"records": [], "next": 1, "sample_rate": 0})").ok());
+  EXPECT_EQ(slice->dropped, 3u);
+  EXPECT_FALSE(slice->entries[1].has_content);
+  const auto row = [](const std::string& text, const std::string& rate = "1") {
+    return DecodeStream(R"({"records": [)" + text +
+                        R"(], "next": 1, "dropped": 0, "sample_rate": )" + rate + "}");
+  };
+  const absl::StatusOr<StreamSlice> content = row(R"([1, "W", 0, 4096, 5, 77, 300])");
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_TRUE(content->entries[0].has_content);
+  EXPECT_EQ(content->entries[0].fingerprint, 77u);
+  EXPECT_EQ(content->entries[0].compressed_per_mille, 300);
+  EXPECT_FALSE(row("[5]").ok());
+  EXPECT_FALSE(row(R"([1, "X", 0, 4096, 5])").ok());
+  EXPECT_FALSE(row(R"([1, "W", 0, 4096, 5, 77])").ok());
+  EXPECT_FALSE(row("", "0").ok());
+  EXPECT_FALSE(DecodeStream(R"({"records": [], "next": 1, "sample_rate": 1})").ok());
 }
 
 TEST(NodeCodecTest, ReadsEvents) {

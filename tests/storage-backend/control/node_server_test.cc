@@ -90,6 +90,7 @@ TEST_F(NodeServerTest, InfoTellsWhatItIs) {
   EXPECT_EQ(info["device_class"], "disk");
   EXPECT_EQ(info["nbd_uri"], "nbd+unix:///?socket=" + scratch_.File("nbd.sock"));
   EXPECT_GT(info["host_memory_bytes"], 0);
+  EXPECT_EQ(info["threads"], 16);
 }
 
 TEST_F(NodeServerTest, MetricsCountWhatTheVerbsDid) {
