@@ -15,6 +15,7 @@
 #include "api/cli/sweep_picture.h"
 #include "api/cli/synth_options.h"
 #include "api/cli/table.h"
+#include "api/cli/twin_node.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/units.h"
@@ -40,6 +41,10 @@ constexpr const char* kFooter =
     "  ebb twin run --rate 10000 --read 0.7 --working-set 4G --set destage_watermark=70\n"
     "A sweep tries many settings on all cores and says which were best:\n"
     "  ebb twin sweep --trace web.ebbt --count 1000 --sample 10 --csv sweep.csv --svg sweep.svg\n"
+    "Or those of a node that runs: its last minutes, as it is, beside what it measures itself,\n"
+    "and beside what its twin would do with other knobs:\n"
+    "  ebb twin run --node /tmp/alpha/control.sock --minutes 2 --set destage_watermark=70\n"
+    "  ebb twin sweep --node /tmp/alpha/control.sock --count 1000 --goal read\n"
     "--sample 10 simulates a tenth of the load on a tenth of the node: ten times faster, and the\n"
     "index moves by about 2 % (more where p50 stands between two kinds of answers).";
 
@@ -54,6 +59,7 @@ struct TwinOrder {
   }
 
   twin::NodeModel node;
+  WatchOrder watch;  // instead of `node` and a load
   SynthOrder load;
   twin::TraceLoadOptions trace_options;
   uint64_t capacity_bytes = 0;  // 0: not told
@@ -136,6 +142,7 @@ void AddLoadOptions(CLI::App* command, TwinOrder& order) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--seed", order.seed, "same seed, same numbers")->capture_default_str();
+  AddWatchOptions(command, order.watch, {"--set", "--clients", "--sample", "--seed"});
 }
 
 absl::StatusOr<twin::RequestStream> MakeLoad(TwinOrder& order) {
@@ -174,6 +181,11 @@ absl::Status SetKnob(const std::string& text, storage::Setting& setting) {
   return absl::OkStatus();
 }
 
+absl::Status SetKnobs(const std::vector<std::string>& knobs, storage::Setting& setting) {
+  for (const std::string& knob : knobs) EBB_RETURN_IF_ERROR(SetKnob(knob, setting));
+  return absl::OkStatus();
+}
+
 // Room for a volume and as much again as compaction and rewriting need.
 uint64_t CapacityFor(const twin::NodeModel& node) {
   const uint64_t share = node.volume_bytes / static_cast<uint64_t>(node.capacity_count);
@@ -191,33 +203,39 @@ absl::StatusOr<twin::SimulatorConfig> MakeConfig(TwinOrder& order) {
       .setting = order.preset.empty() ? storage::Setting() : storage::PresetSetting(order.preset),
       .seed = order.seed,
       .closed_loop_clients = order.clients};
-  for (const std::string& knob : order.knobs) EBB_RETURN_IF_ERROR(SetKnob(knob, config.setting));
+  EBB_RETURN_IF_ERROR(SetKnobs(order.knobs, config.setting));
   return config;
 }
 
-Json ToJson(const twin::WindowResult& window) {
-  const env::WindowMetrics& m = window.metrics;
-  const auto op = [&](const env::OpWindow& one) {
-    return Json{{"ops_per_s", static_cast<double>(one.ops) / m.seconds},
-                {"p50_us", one.p50_ns / 1e3},
-                {"p99_us", one.p99_ns / 1e3},
-                {"errors", one.errors}};
-  };
-  return {{"seconds", m.seconds},
-          {"read", op(m.read)},
-          {"write", op(m.write)},
-          {"flush", op(m.flush)},
-          {"client_p99_us", window.client.QuantileNs(0.99) / 1e3},
-          {"log_fill", window.log_fill},
-          {"read_hit_share", m.read_hit_share},
-          {"destaged_mb_per_s", static_cast<double>(m.destaged_bytes) / m.seconds / 1e6},
-          {"throttle_seconds", m.throttle_seconds},
-          {"mean_in_flight", m.mean_in_flight},
-          {"cpu_seconds", m.cpu_seconds},
-          {"late_seconds", static_cast<double>(window.late_ns) / 1e9}};
+// As the node is.
+twin::SimulatorConfig ConfigOf(const twin::LiveNode& live, const TwinOrder& order) {
+  return {.node = live.model,
+          .setting = live.setting,
+          .seed = order.seed,
+          .closed_loop_clients = order.clients > 0 ? order.clients : live.closed_loop_clients};
+}
+
+// The node beside its twin; with knobs told, beside what its twin would do with those as well.
+absl::Status RunNodesTwin(Session& session, TwinOrder& order) {
+  EBB_ASSIGN_OR_RETURN(const twin::LiveNode live, Watch(session, order.watch));
+  const twin::RequestStream load = live.load.Sample(order.sample, order.seed);
+  twin::SimulatorConfig config = ConfigOf(live, order);
+  EBB_ASSIGN_OR_RETURN(twin::WindowResult as_it_is, PredictNode(config, load, live));
+  Comparison comparison{.live = live, .as_it_is = std::move(as_it_is)};
+  if (!order.knobs.empty()) {
+    EBB_RETURN_IF_ERROR(SetKnobs(order.knobs, config.setting));
+    EBB_ASSIGN_OR_RETURN(comparison.changed, PredictNode(config, load, live));
+  }
+  if (session.format == Format::kJson) {
+    session.Print(ToJson(comparison).dump(2) + "\n");
+  } else {
+    PrintComparison(session, comparison);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunTwin(Session& session, RunOrder order) {
+  if (!order.watch.socket.empty()) return RunNodesTwin(session, order);
   EBB_ASSIGN_OR_RETURN(const twin::RequestStream load, MakeLoad(order));
   EBB_ASSIGN_OR_RETURN(const twin::SimulatorConfig config, MakeConfig(order));
   EBB_ASSIGN_OR_RETURN(const auto simulator, twin::Simulator::Make(config, load));
@@ -313,7 +331,7 @@ std::string SettingText(const env::KnobSpace& space, const env::Setting& base,
 
 void PrintBest(const Session& session, const env::KnobSpace& space, const env::Setting& base,
                std::span<const twin::SweepResult> results, std::span<const double> indexes,
-               size_t top) {
+               size_t top, Json whole) {
   std::vector<size_t> order;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].status.ok()) order.push_back(i);
@@ -330,15 +348,39 @@ void PrintBest(const Session& session, const env::KnobSpace& space, const env::S
     table.Add({fmt::format("{:.1f}", indexes[i]), SettingText(space, base, results[i].setting)});
   }
   if (session.format == Format::kJson) {
-    session.Print(Json{{"best", std::move(json)}}.dump(2) + "\n");
+    whole["best"] = std::move(json);
+    session.Print(whole.dump(2) + "\n");
   } else {
     table.Print(session);
   }
 }
 
+// What a sweep is about: told, or a node that runs.
+struct Subject {
+  std::optional<twin::LiveNode> live;
+  std::optional<twin::WindowResult> as_it_is;  // of the live node's twin
+  twin::RequestStream load{0};
+  twin::SimulatorConfig config;
+};
+
+absl::StatusOr<Subject> SubjectOf(Session& session, TwinOrder& order) {
+  Subject subject;
+  if (order.watch.socket.empty()) {
+    EBB_ASSIGN_OR_RETURN(subject.load, MakeLoad(order));
+    EBB_ASSIGN_OR_RETURN(subject.config, MakeConfig(order));
+    return subject;
+  }
+  EBB_ASSIGN_OR_RETURN(subject.live, Watch(session, order.watch));
+  subject.load = subject.live->load.Sample(order.sample, order.seed);
+  subject.config = ConfigOf(*subject.live, order);
+  EBB_ASSIGN_OR_RETURN(subject.as_it_is, PredictNode(subject.config, subject.load, *subject.live));
+  EBB_RETURN_IF_ERROR(SetKnobs(order.knobs, subject.config.setting));
+  return subject;
+}
+
 absl::Status RunSweepCommand(Session& session, SweepOrder order) {
-  EBB_ASSIGN_OR_RETURN(const twin::RequestStream load, MakeLoad(order));
-  EBB_ASSIGN_OR_RETURN(const twin::SimulatorConfig config, MakeConfig(order));
+  EBB_ASSIGN_OR_RETURN(const Subject subject, SubjectOf(session, order));
+  const auto& [live, as_it_is, load, config] = subject;
   const env::KnobSpace space = twin::TwinKnobSpace(config.node.host_memory_bytes);
   const env::Setting base = twin::ToEnvSetting(config.setting);
   // The base setting first: what the others are measured against.
@@ -375,7 +417,14 @@ absl::Status RunSweepCommand(Session& session, SweepOrder order) {
                     order.goal);
     EBB_RETURN_IF_ERROR(WriteFile(order.svg_path, SweepPicture(space, points, title)));
   }
-  PrintBest(session, space, base, results, indexes, order.top);
+  Json json = Json::object();
+  if (live && session.format == Format::kJson) {
+    json["comparison"] = ToJson({.live = *live, .as_it_is = *as_it_is});
+  } else if (live && session.format == Format::kTable) {
+    PrintComparison(session, {.live = *live, .as_it_is = *as_it_is});
+    session.Print("\n");
+  }
+  PrintBest(session, space, base, results, indexes, order.top, std::move(json));
   return stop_asked ? absl::CancelledError(fmt::format("interrupted after {} of {} settings",
                                                        points.size(), settings.size()))
                     : absl::OkStatus();

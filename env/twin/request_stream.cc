@@ -104,6 +104,12 @@ void RequestStream::Add(const trace::TraceRecord& record) {
   }
 }
 
+void RequestStream::SetDivisor(double divisor, uint32_t time_divisor) {
+  EBB_CHECK(divisor >= 1 && time_divisor >= 1);
+  divisor_ = divisor;
+  time_divisor_ = time_divisor;
+}
+
 void RequestStream::Close(uint64_t duration_ns) {
   duration_ns_ = std::max(duration_ns_, duration_ns);
   dense_pages_.clear();
@@ -284,8 +290,8 @@ RequestStream RequestStream::Sample(uint32_t divisor, uint64_t seed) const {
   sampled.LinkPages();
   sampled.CopySampled(*this, new_pages, divisor);
   sampled.CopyContents(*this);
-  sampled.divisor_ = static_cast<double>(page_count()) / sampled.page_count();
-  sampled.time_divisor_ = divisor;
+  sampled.divisor_ = divisor_ * page_count() / sampled.page_count();
+  sampled.time_divisor_ = time_divisor_ * divisor;
   // The rate stays what it was, although the sample may have a little more or less than its share.
   const double shrink = static_cast<double>(std::max<uint64_t>(sampled.request_count_, 1)) /
                         static_cast<double>(request_count_);

@@ -48,6 +48,8 @@ class RequestStream {
 
   // In order of time. What lies beyond the volume is wrapped into it.
   void Add(const trace::TraceRecord& record);
+  // What is added is itself a sample of a larger load: see divisor(). Before Close.
+  void SetDivisor(double divisor, uint32_t time_divisor);
   // The stream repeats after this; at least the time of the last request.
   void Close(uint64_t duration_ns);
 
