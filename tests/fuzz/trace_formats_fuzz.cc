@@ -1,6 +1,10 @@
 // Every parser of foreign traces, zstd and gzip, and the detection of formats. The first byte picks
-// the format, the second how the rest is dealt out.
+// the format unless EBB_FUZZ_FORMAT does, the second how the rest is dealt out. With
+// EBB_FUZZ_LIST=1 the formats are listed instead: run.sh gives each its time.
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,11 +34,29 @@ void ReadAll(env::TraceSource& source) {
   Require(source.counts().samples.size() <= source.counts().broken);
 }
 
+const std::vector<env::TraceFormatInfo>& Formats() {
+  static const std::vector<env::TraceFormatInfo> formats = env::TraceFormats();
+  return formats;
+}
+
+// That of EBB_FUZZ_FORMAT; the number of formats where none is asked for.
+size_t FixedFormat() {
+  const char* wanted = std::getenv("EBB_FUZZ_FORMAT");
+  if (wanted == nullptr) return Formats().size();
+  for (size_t i = 0; i < Formats().size(); ++i) {
+    if (Formats()[i].name == std::string_view(wanted)) return i;
+  }
+  std::fprintf(stderr, "there is no format %s\n", wanted);
+  std::abort();
+}
+
 }  // namespace
 
 void Run(Bytes input) {
-  static const std::vector<env::TraceFormatInfo> formats = env::TraceFormats();
-  const size_t choice = TakeByte(input) % formats.size();
+  static const size_t fixed = FixedFormat();
+  const std::vector<env::TraceFormatInfo>& formats = Formats();
+  const uint8_t first_byte = TakeByte(input);
+  const size_t choice = fixed < formats.size() ? fixed : first_byte % formats.size();
   const uint8_t flags = TakeByte(input);
   std::vector<std::unique_ptr<env::ByteStream>> streams;
   // Two files where the flags say so: blktrace merges them.
@@ -59,3 +81,11 @@ void Run(Bytes input) {
 }
 
 }  // namespace ebb::fuzz
+
+extern "C" __attribute__((used)) int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  if (std::getenv("EBB_FUZZ_LIST") == nullptr) return 0;
+  for (const ebb::env::TraceFormatInfo& format : ebb::env::TraceFormats()) {
+    std::printf("%.*s\n", static_cast<int>(format.name.size()), format.name.data());
+  }
+  std::exit(0);
+}

@@ -113,6 +113,7 @@ write("requests.hfp", lines(
 write("requests.arc", lines(lambda ns, read, offset, size: f"{offset // SECTOR} {size // SECTOR} 0 {ns}"))
 write("pages.arcpage", "1 2 0 0\n256 1 0 1\n")
 write("pages.lirs", "1\n*\n256\n")
+write("times.flushes", "1000\n2500000\n")
 
 
 def blktrace(cpu, endian):

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,29 @@ INSTANTIATE_TEST_SUITE_P(
           name.begin(), name.end(), [](char c) { return c == '.'; }, '_');
       return name;
     });
+
+// Goal: no format without a small file in the tree. The "-d" formats are their parsers' others.
+TEST(FormatsTest, EveryFormatHasASmallFile) {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+    names.push_back(file.path().filename());
+  }
+  names.emplace_back("../sqlite_ext4.ebbt");
+  for (const TraceFormatInfo& format : TraceFormats()) {
+    if (format.name.ends_with("-d")) continue;
+    SCOPED_TRACE(format.name);
+    const auto file = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return name.find("." + std::string(format.name)) != name.npos;
+    });
+    ASSERT_NE(file, names.end());
+    auto source = OpenTrace(kFolder + *file, format.name);
+    ASSERT_TRUE(source.ok()) << source.status();
+    const ReadResult result = ReadAll(**source);
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_GT(result.records.size(), 1U);
+    EXPECT_EQ(result.counts.broken, 0U);
+  }
+}
 
 // One request of a line, without its time.
 struct OneLine {
