@@ -126,10 +126,11 @@ absl::Status Demo::StartNode() {
   EBB_ASSIGN_OR_RETURN(node_, DemoNode::Start(options_, shape_, scratch_, stop_));
   screen_.Say(
       fmt::format("node runs (process {}): volume of {}, cache of {} shaped as {}, {} x {} "
-                  "shaped as {}: service times of models, not of this machine's disk",
+                  "shaped as {} made {} times faster: service times of models, not of this "
+                  "machine's disk, and faster so that caches fill in seconds and not in minutes",
                   node_->pid(), FormatBytes(shape_.volume_bytes), FormatBytes(shape_.cache_bytes),
                   shape_.cache_shape, shape_.capacity_devices, FormatBytes(shape_.capacity_bytes),
-                  shape_.capacity_shape));
+                  shape_.capacity_shape, shape_.capacity_scale));
   screen_.Say("filling the volume through NBD, then draining it to the capacity tier");
   EBB_ASSIGN_OR_RETURN(load_, experiments::ChildProcess::Start(
                                   FillCommand(node_->nbd_uri(), shape_), scratch_ + "/fill.log"));
