@@ -125,7 +125,8 @@ class FiuParser final : public EntryParser {
     if (record->op == TraceOp::kWrite) {
       const auto zeroes = static_cast<uint64_t>(std::count(pages_.begin(), pages_.end(), 0U));
       record->compressed_per_mille =
-          page_count == 0 ? 0 : static_cast<uint16_t>((page_count - zeroes) * 1000 / page_count);
+          page_count == 0 ? uint16_t{0}
+                          : static_cast<uint16_t>((page_count - zeroes) * 1000 / page_count);
     }
     return Entry::Record();
   }
