@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/units.h"
+#include "env/node/node_codec.h"
 #include "fmt/format.h"
-#include "nlohmann/json.hpp"
 #include "storage-backend/control/json_rpc_client.h"
 #include "storage-backend/control/node_config.h"
 
@@ -54,8 +54,7 @@ absl::StatusOr<std::string> SocketOf(const RecordOrder& order) {
 }
 
 absl::StatusOr<std::string> AskStream(storage::JsonRpcClient& node, uint64_t after) {
-  return node.Call("stream.get",
-                   nlohmann::json({{"after", after}, {"max", kRecordsPerCall}}).dump());
+  return node.Call("stream.get", env::EncodeAfter(after, kRecordsPerCall));
 }
 
 // Behind what the node remembers from before.
@@ -91,11 +90,8 @@ absl::Status RecordUntil(storage::JsonRpcClient& node, uint64_t after, uint64_t 
 
 absl::StatusOr<uint64_t> VolumeBytes(storage::JsonRpcClient& node) {
   EBB_ASSIGN_OR_RETURN(const std::string text, node.Call("node.info"));
-  const auto info = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!info.is_object() || !info.contains("volume_bytes")) {
-    return absl::DataLossError("the node does not tell its volume's size");
-  }
-  return info["volume_bytes"].get<uint64_t>();
+  EBB_ASSIGN_OR_RETURN(const env::NodeInfo info, env::DecodeNodeInfo(text));
+  return info.volume_bytes;
 }
 
 absl::Status Record(Session& session, const RecordOrder& order) {

@@ -95,7 +95,7 @@ void StreamSampler::Record(const StreamRecord& record) {
 
 StreamSampler::Slice StreamSampler::Get(uint64_t after, size_t max) const {
   const std::lock_guard lock(mutex_);
-  const uint64_t oldest = next_sequence_ > ring_.size() ? next_sequence_ - ring_.size() : 0;
+  const uint64_t oldest = next_sequence_ > ring_.size() ? next_sequence_ - ring_.size() : 1;
   // A number from before a restart of the node may lie ahead.
   const uint64_t wanted = std::min(after, next_sequence_);
   const uint64_t begin = std::max(wanted, oldest);

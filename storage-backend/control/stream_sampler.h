@@ -60,8 +60,8 @@ class StreamSampler {
   std::atomic<uint64_t> period_began_ns_{0};
 
   mutable std::mutex mutex_;
-  std::vector<Entry> ring_;  // entry of sequence number s at s % size
-  uint64_t next_sequence_ = 0;
+  std::vector<Entry> ring_;     // entry of sequence number s at s % size
+  uint64_t next_sequence_ = 1;  // 0 asks for the oldest: who has heard nothing yet loses nothing
 };
 
 }  // namespace ebb::storage

@@ -24,23 +24,6 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kBlock = 4096;
 
-// So many times slower than the machine's: who measures with it sees rates as many times higher.
-class SlowClock final : public Clock {
- public:
-  explicit SlowClock(uint64_t factor) : factor_(factor) {}
-  uint64_t MonotonicNs() override {
-    return begin_ns_ + (RealClock().MonotonicNs() - begin_ns_) / factor_;
-  }
-  int64_t WallMs() override { return RealClock().WallMs(); }
-  void SleepUntilNs(uint64_t deadline_ns) override {
-    RealClock().SleepUntilNs(begin_ns_ + (deadline_ns - begin_ns_) * factor_);
-  }
-
- private:
-  const uint64_t factor_;
-  const uint64_t begin_ns_ = RealClock().MonotonicNs();
-};
-
 class LiveNodeTest : public ::testing::Test {
  protected:
   LiveNodeTest() {
@@ -103,7 +86,7 @@ class LiveNodeTest : public ::testing::Test {
 // Method: everything is also seen by the node's observer; rates, shares and the working set of both
 // may differ by five standard deviations of a sample of that size.
 TEST_F(LiveNodeTest, TheLoadOfTheSampleAgreesWithTheWholeStream) {
-  SlowClock clock(4);
+  env::ScaledClock clock(0.25);
   Start(clock);
   StartLoad(/*ops_per_s=*/8'000);  // 32,000 by the node's clock: it tells an eighth
 

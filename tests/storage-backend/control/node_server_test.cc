@@ -176,7 +176,7 @@ TEST_F(NodeServerTest, StreamShowsTheRequests) {
   EXPECT_EQ(stream["records"][0][2], 8192);
   EXPECT_EQ(stream["records"][0][3], 4096);
   EXPECT_EQ(stream["records"][1][1], "T");
-  EXPECT_EQ(stream["next"], 2);
+  EXPECT_EQ(stream["next"], 3);
   EXPECT_EQ(stream["dropped"], 0);
   EXPECT_EQ(stream["sample_rate"], 1.0);
   EXPECT_THAT(std::string(Refusal("stream.get", {{"max", 10'001}}).message()),

@@ -25,7 +25,7 @@ TEST(StreamSamplerTest, KeepsEverythingAtALowRate) {
 
   EXPECT_EQ(slice.records.size(), 5000U);
   EXPECT_EQ(slice.sample_rate, 1);
-  EXPECT_EQ(slice.next, 5000U);
+  EXPECT_EQ(slice.next, 5001U);
   EXPECT_EQ(slice.dropped, 0U);
   EXPECT_EQ(slice.records[17].offset, 17U * 4096);
   EXPECT_TRUE(sampler.Get(slice.next, 100).records.empty());
@@ -89,9 +89,19 @@ TEST(StreamSamplerTest, SaysWhatTheRingLost) {
 
   const StreamSampler::Slice slice = sampler.Get(200, 1000);
 
-  EXPECT_EQ(slice.dropped, 50U);
+  EXPECT_EQ(slice.dropped, 51U);
   ASSERT_EQ(slice.records.size(), 100U);
   EXPECT_EQ(slice.records[0].offset, 250U);
+}
+
+// Who has listened since before the first request misses the first ones as any others.
+TEST(StreamSamplerTest, SaysWhatTheRingLostToAWatcherFromTheBeginning) {
+  StreamSampler sampler(/*records_max=*/100);
+  const uint64_t after = sampler.Get(0, 1000).next;
+  for (uint64_t i = 0; i < 350; ++i) sampler.Record(RecordAt(i * kNsPerMs, i));
+
+  EXPECT_EQ(sampler.Get(after, 1000).dropped, 250U);
+  EXPECT_EQ(sampler.Get(0, 1000).dropped, 0U);  // the oldest that is there
 }
 
 // Goal: above the rate the sample is spatial, near its nominal share, whole regions or nothing, and
