@@ -3,62 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "tests/storage-backend/policy/key_cache.h"
 
 namespace ebb::storage {
 namespace {
-
-// A cache without payload: what a policy needs around it to be judged.
-class KeyCache {
- public:
-  KeyCache(std::unique_ptr<EvictionPolicy> policy, uint32_t slot_count)
-      : policy_(std::move(policy)), keys_(slot_count) {
-    policy_->Resize(slot_count);
-    for (uint32_t slot = slot_count; slot > 0; --slot) free_.push_back(slot - 1);
-  }
-
-  bool Get(uint64_t key) {
-    if (const auto found = slots_.find(key); found != slots_.end()) {
-      policy_->Touch(found->second);
-      return true;
-    }
-    if (free_.empty()) {
-      const uint32_t victim = policy_->Evict();
-      EXPECT_NE(victim, kNoSlot);
-      slots_.erase(keys_[victim]);
-      free_.push_back(victim);
-    }
-    const uint32_t slot = free_.back();
-    free_.pop_back();
-    keys_[slot] = key;
-    slots_[key] = slot;
-    policy_->Insert(slot, key);
-    return false;
-  }
-
-  void Drop(uint64_t key) {
-    const auto found = slots_.find(key);
-    if (found == slots_.end()) return;
-    policy_->Erase(found->second);
-    free_.push_back(found->second);
-    slots_.erase(found);
-  }
-
-  bool Holds(uint64_t key) const { return slots_.contains(key); }
-  size_t size() const { return slots_.size(); }
-  EvictionPolicy& policy() { return *policy_; }
-
- private:
-  std::unique_ptr<EvictionPolicy> policy_;
-  std::vector<uint64_t> keys_;
-  std::vector<uint32_t> free_;
-  std::unordered_map<uint64_t, uint32_t> slots_;
-};
 
 class EvictionPolicyTest : public ::testing::TestWithParam<std::string> {
  protected:

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 #include "base/rng.h"
 #include "storage-backend/policy/eviction_policy.h"
 #include "storage-backend/policy/ghost_table.h"
+#include "tests/storage-backend/policy/key_cache.h"
 
 namespace ebb::storage {
 namespace {
@@ -78,46 +78,6 @@ TEST(ReadAdmissionPolicyTest, FrequencyAdmitsWhatIsAskedForMoreOftenThanTheVicti
   EXPECT_FALSE(admission.Admit(1, kDisk, 7));
 }
 
-// A cache of keys behind an admission; counts hits of what it is told to count.
-class AdmittingCache {
- public:
-  AdmittingCache(std::unique_ptr<EvictionPolicy> policy, ReadAdmission kind, uint32_t slot_count)
-      : policy_(std::move(policy)), admission_(Make(kind, slot_count)), keys_(slot_count) {
-    policy_->Resize(slot_count);
-    for (uint32_t slot = slot_count; slot > 0; --slot) free_.push_back(slot - 1);
-  }
-
-  bool Get(uint64_t key) {
-    if (const auto found = slots_.find(key); found != slots_.end()) {
-      admission_.OnHit(key);
-      policy_->Touch(found->second);
-      return true;
-    }
-    std::optional<uint64_t> victim;
-    if (free_.empty()) victim = keys_[policy_->Victim()];
-    if (!admission_.Admit(key, kDisk, victim)) return false;
-    if (free_.empty()) {
-      const uint32_t slot = policy_->Evict();
-      EXPECT_EQ(keys_[slot], *victim);
-      slots_.erase(keys_[slot]);
-      free_.push_back(slot);
-    }
-    const uint32_t slot = free_.back();
-    free_.pop_back();
-    keys_[slot] = key;
-    slots_[key] = slot;
-    policy_->Insert(slot, key);
-    return false;
-  }
-
- private:
-  std::unique_ptr<EvictionPolicy> policy_;
-  ReadAdmissionPolicy admission_;
-  std::vector<uint64_t> keys_;
-  std::vector<uint32_t> free_;
-  std::unordered_map<uint64_t, uint32_t> slots_;
-};
-
 // Keys from `first`, the n-th with a share of about 1 / n^0.9.
 class Zipf {
  public:
@@ -141,11 +101,11 @@ class Zipf {
 
 class FrequencyAdmissionTest : public ::testing::TestWithParam<std::string> {
  protected:
-  static AdmittingCache Cache(ReadAdmission kind) {
-    return {GetParam() == "lru" ? MakeLruPolicy() : MakeS3FifoPolicy(), kind, 1000};
+  static KeyCache Cache(ReadAdmission kind) {
+    return {GetParam() == "lru" ? MakeLruPolicy() : MakeS3FifoPolicy(), 1000, kind};
   }
   // Hits among `reads` of a popular set ten times the cache, one read in two of a scan between.
-  static int Hits(AdmittingCache& cache, const Zipf& zipf, int reads) {
+  static int Hits(KeyCache& cache, const Zipf& zipf, int reads) {
     Rng rng(11);
     uint64_t scan = 1'000'000;
     int hits = 0;
@@ -161,7 +121,7 @@ class FrequencyAdmissionTest : public ::testing::TestWithParam<std::string> {
 TEST_P(FrequencyAdmissionTest, BeatsAlwaysUnderAScan) {
   const Zipf zipf(10'000, 0);
   const auto hits = [&](ReadAdmission kind) {
-    AdmittingCache cache = Cache(kind);
+    KeyCache cache = Cache(kind);
     Hits(cache, zipf, 50'000);
     return Hits(cache, zipf, 50'000);
   };
@@ -179,7 +139,7 @@ TEST_P(FrequencyAdmissionTest, BeatsAlwaysUnderAScan) {
 // second hit is helpless. Method: after each read of the popular set, an unpopular block twice.
 TEST_P(FrequencyAdmissionTest, BlocksReadTwiceDisplaceNothingPopular) {
   const auto hits = [&](ReadAdmission kind) {
-    AdmittingCache cache = Cache(kind);
+    KeyCache cache = Cache(kind);
     Rng rng(5);
     int count = 0;
     for (uint64_t i = 0; i < 40'000; ++i) {
@@ -199,7 +159,7 @@ TEST_P(FrequencyAdmissionTest, BlocksReadTwiceDisplaceNothingPopular) {
 
 // Goal: what was popular once does not hold its place for ever.
 TEST_P(FrequencyAdmissionTest, NewPopularSetTakesOver) {
-  AdmittingCache cache = Cache(ReadAdmission::kFrequency);
+  KeyCache cache = Cache(ReadAdmission::kFrequency);
   const Zipf before(10'000, 0);
   const Zipf after(10'000, 500'000);
   Hits(cache, before, 50'000);
