@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "api/cli/history_verify_command.h"
 #include "api/cli/node_commands.h"
 #include "api/cli/session.h"
 #include "api/cli/trace_commands.h"
@@ -87,6 +88,7 @@ int Run(int argc, char** argv) {
   AddGlobalOptions(app, session);
   ebb::cli::AddNodeStateCommands(app, session);
   ebb::cli::AddHistoryCommands(app, session);
+  ebb::cli::AddHistoryVerify(app, session);
   ebb::cli::AddKnobCommands(app, session);
   ebb::cli::AddNodeCommands(app, session);
   ebb::cli::AddTraceCommands(app, session);

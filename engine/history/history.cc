@@ -411,9 +411,10 @@ absl::Status History::Events(uint64_t after,
   return fault;
 }
 
-absl::StatusOr<VerifyReport> History::Verify() {
+absl::StatusOr<VerifyReport> History::Verify(const std::string& noted_hash) {
   const std::lock_guard lock(write_mutex_);
   VerifyReport report;
+  bool noted_seen = noted_hash.empty();
   std::string hash(kHashBytes, '\0');
   std::unordered_map<uint64_t, uint64_t> newest_event;  // of each change
   absl::Status fault;
@@ -435,6 +436,7 @@ absl::StatusOr<VerifyReport> History::Verify() {
               fmt::format("history: event {} or one before it was altered", sequence));
           return false;
         }
+        noted_seen = noted_seen || Hex(hash) == noted_hash;
         const Json json = Json::parse(parts->json, nullptr, /*allow_exceptions=*/false);
         if (json.is_object() && json.value("kind", "").starts_with(kChangeKind) &&
             json.contains("data") && json["data"].is_object()) {
@@ -465,6 +467,10 @@ absl::StatusOr<VerifyReport> History::Verify() {
   if (report.changes != newest_event.size()) {
     return absl::DataLossError("history: a change is missing from the table of changes");
   }
+  if (!noted_seen) {
+    return absl::DataLossError(fmt::format(
+        "history: no event has the noted hash {}: the history was rewritten since", noted_hash));
+  }
   report.head_hash = Hex(hash);
   return report;
 }
@@ -479,6 +485,11 @@ absl::StatusOr<std::unique_ptr<History>> OpenHistory(const std::string& director
                                                      const HistoryConfig& config) {
   EBB_ASSIGN_OR_RETURN(std::unique_ptr<OrderedStore> store, OpenRocksStore(directory));
   return History::Open(std::move(store), config);
+}
+
+absl::StatusOr<std::unique_ptr<History>> OpenHistoryForReading(const std::string& directory) {
+  EBB_ASSIGN_OR_RETURN(std::unique_ptr<OrderedStore> store, OpenRocksStoreForReading(directory));
+  return History::Open(std::move(store), {});
 }
 
 }  // namespace ebb::engine

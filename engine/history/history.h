@@ -79,8 +79,9 @@ class History final {
       const std::string& prefix);
   // Visits events with sequence > `after`, oldest first, until `visit` returns false.
   absl::Status Events(uint64_t after, const std::function<bool(const HistoryEvent&)>& visit);
-  // Recomputes the whole chain. DataLoss names the first event that does not fit.
-  absl::StatusOr<VerifyReport> Verify();
+  // Recomputes the whole chain. DataLoss names the first event that does not fit. `noted_hash` is a
+  // head_hash of before: when no event has it any more, what was noted was rewritten since.
+  absl::StatusOr<VerifyReport> Verify(const std::string& noted_hash = "");
 
  private:
   History(std::unique_ptr<OrderedStore> store, const HistoryConfig& config)
@@ -108,5 +109,7 @@ class History final {
 std::unique_ptr<History> MakeMemoryHistory();
 absl::StatusOr<std::unique_ptr<History>> OpenHistory(const std::string& directory,
                                                      const HistoryConfig& config);
+// To be read only; also while a daemon writes it: then what it holds at this moment.
+absl::StatusOr<std::unique_ptr<History>> OpenHistoryForReading(const std::string& directory);
 
 }  // namespace ebb::engine

@@ -41,5 +41,9 @@ class OrderedStore {
 std::unique_ptr<OrderedStore> MakeMemoryStore();
 // Creates the directory when it is missing; refuses a directory that another process holds.
 absl::StatusOr<std::unique_ptr<OrderedStore>> OpenRocksStore(const std::string& directory);
+// As it was at this moment, without changing a byte of it and also while another process holds it.
+// Writes are refused. NotFound when there is none.
+absl::StatusOr<std::unique_ptr<OrderedStore>> OpenRocksStoreForReading(
+    const std::string& directory);
 
 }  // namespace ebb::engine

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <cstdarg>
 #include <filesystem>
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
@@ -27,6 +29,20 @@ absl::Status FromRocks(const rocksdb::Status& status) {
   }
   return absl::InternalError(message);
 }
+
+std::vector<rocksdb::ColumnFamilyDescriptor> Families(const rocksdb::Options& options) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, options}};
+  for (const char* name : kTableNames) families.emplace_back(name, options);
+  return families;
+}
+
+// RocksDB's own makes a file.
+class NoLogger final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
 
 class RocksStore final : public OrderedStore {
  public:
@@ -95,6 +111,22 @@ class RocksStore final : public OrderedStore {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<OrderedStore>> OpenRocksStoreForReading(
+    const std::string& directory) {
+  if (!std::filesystem::exists(directory + "/CURRENT")) {
+    return absl::NotFoundError(directory + ": there is no history");
+  }
+  rocksdb::Options options;
+  options.max_open_files = -1;  // all from the start: who writes may replace them
+  options.info_log = std::make_shared<NoLogger>();
+  rocksdb::DB* raw = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  EBB_RETURN_IF_ERROR(Annotate(FromRocks(rocksdb::DB::OpenForReadOnly(
+                                   options, directory, Families(options), &handles, &raw)),
+                               directory));
+  return std::make_unique<RocksStore>(std::unique_ptr<rocksdb::DB>(raw), std::move(handles));
+}
+
 absl::StatusOr<std::unique_ptr<OrderedStore>> OpenRocksStore(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -107,13 +139,11 @@ absl::StatusOr<std::unique_ptr<OrderedStore>> OpenRocksStore(const std::string& 
   options.write_buffer_size = 8 << 20;
   options.max_open_files = 256;
   options.keep_log_file_num = 2;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-      {rocksdb::kDefaultColumnFamilyName, options}};
-  for (const char* name : kTableNames) families.emplace_back(name, options);
   rocksdb::DB* raw = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  EBB_RETURN_IF_ERROR(Annotate(
-      FromRocks(rocksdb::DB::Open(options, directory, families, &handles, &raw)), directory));
+  EBB_RETURN_IF_ERROR(
+      Annotate(FromRocks(rocksdb::DB::Open(options, directory, Families(options), &handles, &raw)),
+               directory));
   return std::make_unique<RocksStore>(std::unique_ptr<rocksdb::DB>(raw), std::move(handles));
 }
 
