@@ -11,32 +11,27 @@
 namespace ebb::storage {
 namespace {
 
-constexpr double kRevolutionNs = 60e9 / 7200;
-constexpr double kBytesPerNs = 0.180;      // 180 MB/s under the head
-constexpr double kLinkBytesPerNs = 0.550;  // SATA 6 Gb/s
-constexpr double kOverheadNs = 100e3;      // command decoding and completion
-// Seek over a share d of the disk: kSeekMinNs + kSeekSlopeNs * sqrt(d). Random pairs have a mean
-// sqrt(d) of 8/15, so the average seek is 8.3 ms and the full stroke 15 ms.
-constexpr double kSeekMinNs = 0.8e6;
-constexpr double kSeekSlopeNs = 14.1e6;
 constexpr double kSeekJitter = 0.05;
 // With q requests to choose from the drive shortens positioning to q^-0.25, at best to this.
 constexpr double kQueueGainFloor = 0.45;
-constexpr uint64_t kCacheBytes = 32 * kMiB;  // the part of the buffer used for writes
 constexpr size_t kCacheStretches = 512;
 constexpr uint64_t kReadAheadBytes = 2 * kMiB;
 constexpr uint64_t kDestageBytes = kMiB;
 
 }  // namespace
 
-DiskModel::DiskModel(const ServiceModelOptions& options)
-    : scale_(options.scale),
-      device_bytes_(options.device_bytes),
-      bytes_per_ns_(kBytesPerNs * options.scale),
-      link_bytes_per_ns_(kLinkBytesPerNs * options.scale),
-      revolution_ns_(std::max<uint64_t>(1, static_cast<uint64_t>(kRevolutionNs / options.scale))),
-      track_bytes_(static_cast<uint64_t>(kRevolutionNs * kBytesPerNs)),
-      overhead_ns_(static_cast<uint64_t>(kOverheadNs / options.scale)),
+DiskModel::DiskModel(const DiskParameters& parameters, const ServiceModelOptions& options)
+    : device_bytes_(options.device_bytes),
+      seek_min_ns_(parameters.seek_min_ns / options.scale),
+      seek_slope_ns_(parameters.seek_slope_ns / options.scale),
+      cache_bytes_(parameters.cache_bytes),
+      bytes_per_ns_(parameters.bytes_per_ns * options.scale),
+      link_bytes_per_ns_(parameters.link_bytes_per_ns * options.scale),
+      revolution_ns_(
+          std::max<uint64_t>(1, static_cast<uint64_t>(parameters.revolution_ns / options.scale))),
+      track_bytes_(std::max<uint64_t>(
+          1, static_cast<uint64_t>(parameters.revolution_ns * parameters.bytes_per_ns))),
+      overhead_ns_(static_cast<uint64_t>(parameters.overhead_ns / options.scale)),
       rng_(options.seed) {}
 
 uint64_t DiskModel::CompletionNs(uint64_t now_ns, const ServiceRequest& request) {
@@ -73,7 +68,7 @@ uint64_t DiskModel::PositionNs(uint64_t start_ns, uint64_t offset, size_t queue)
   if (offset / track_bytes_ != head_byte_ / track_bytes_) {
     const uint64_t distance = offset > head_byte_ ? offset - head_byte_ : head_byte_ - offset;
     const double share = static_cast<double>(distance) / static_cast<double>(device_bytes_);
-    seek_ns = (kSeekMinNs + kSeekSlopeNs * std::sqrt(share)) / scale_;
+    seek_ns = seek_min_ns_ + seek_slope_ns_ * std::sqrt(share);
     seek_ns *= std::max(0.5, 1 + kSeekJitter * rng_.Normal());
   }
   const uint64_t arrival_ns = start_ns + static_cast<uint64_t>(seek_ns);
@@ -163,7 +158,7 @@ uint64_t DiskModel::Write(uint64_t now_ns, uint64_t offset, uint64_t bytes) {
   }
   AddDirty(now_ns, offset, bytes);
   uint64_t room_ns = now_ns;
-  while (dirty_bytes_ > kCacheBytes || dirty_.size() > kCacheStretches) {
+  while (dirty_bytes_ > cache_bytes_ || dirty_.size() > kCacheStretches) {
     DestageOne(std::numeric_limits<uint64_t>::max());
     room_ns = std::max(room_ns, head_free_ns_);
   }

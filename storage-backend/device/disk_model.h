@@ -16,12 +16,13 @@
 
 #include "base/rng.h"
 #include "storage-backend/device/service_model.h"
+#include "storage-backend/device/service_parameters.h"
 
 namespace ebb::storage {
 
 class DiskModel final : public ServiceModel {
  public:
-  explicit DiskModel(const ServiceModelOptions& options);
+  DiskModel(const DiskParameters& parameters, const ServiceModelOptions& options);
 
   uint64_t CompletionNs(uint64_t now_ns, const ServiceRequest& request) override;
 
@@ -49,8 +50,10 @@ class DiskModel final : public ServiceModel {
   // later.
   bool DestageOne(uint64_t until_ns);
 
-  const double scale_;
   const uint64_t device_bytes_;
+  const double seek_min_ns_;
+  const double seek_slope_ns_;
+  const uint64_t cache_bytes_;
   const double bytes_per_ns_;
   const double link_bytes_per_ns_;
   const uint64_t revolution_ns_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/units.h"
 
 namespace ebb::storage {
 namespace {
@@ -23,45 +22,6 @@ FlashParameters Scaled(FlashParameters parameters, double scale) {
 }
 
 }  // namespace
-
-FlashParameters SataSsdParameters() {
-  return {.dies = 16,
-          .read_ns = 75e3,
-          .program_ns = 2.0e6,
-          .suspend_ns = 100e3,
-          .command_ns = 2.7e3,
-          .controller_ns = 15e3,
-          .write_ack_ns = 30e3,
-          .flush_ns = 100e3,
-          .link_bytes_per_ns = 0.55,
-          .page_bytes = 16 * kKiB,
-          .program_unit_bytes = 64 * kKiB,
-          .buffer_bytes = 16 * kMiB};
-}
-
-// A program of four bits a cell takes about three times as long as one of three, a read half more.
-FlashParameters QlcSsdParameters() {
-  FlashParameters parameters = SataSsdParameters();
-  parameters.read_ns = 105e3;
-  parameters.program_ns = 6.5e6;
-  parameters.suspend_ns = 150e3;
-  return parameters;
-}
-
-FlashParameters NvmeParameters() {
-  return {.dies = 64,
-          .read_ns = 68e3,
-          .program_ns = 2.0e6,
-          .suspend_ns = 60e3,
-          .command_ns = 0.28e3,
-          .controller_ns = 9e3,
-          .write_ack_ns = 18e3,
-          .flush_ns = 15e3,
-          .link_bytes_per_ns = 3.2,
-          .page_bytes = 16 * kKiB,
-          .program_unit_bytes = 64 * kKiB,
-          .buffer_bytes = 32 * kMiB};
-}
 
 FlashModel::FlashModel(const FlashParameters& parameters, const ServiceModelOptions& options)
     : parameters_(Scaled(parameters, options.scale)), rng_(options.seed), dies_(parameters.dies) {}

@@ -14,27 +14,9 @@
 
 #include "base/rng.h"
 #include "storage-backend/device/service_model.h"
+#include "storage-backend/device/service_parameters.h"
 
 namespace ebb::storage {
-
-struct FlashParameters {
-  size_t dies = 1;
-  double read_ns = 0;        // one page from a die
-  double program_ns = 0;     // one program unit
-  double suspend_ns = 0;     // the longest that a read waits for a program
-  double command_ns = 0;     // time on the link for a command, besides its data
-  double controller_ns = 0;  // latency of a read outside dies and link
-  double write_ack_ns = 0;   // latency of a write into the buffer
-  double flush_ns = 0;
-  double link_bytes_per_ns = 0;  // 1 = 1 GB/s
-  uint64_t page_bytes = 0;
-  uint64_t program_unit_bytes = 0;
-  uint64_t buffer_bytes = 0;
-};
-
-FlashParameters SataSsdParameters();
-FlashParameters QlcSsdParameters();
-FlashParameters NvmeParameters();
 
 class FlashModel final : public ServiceModel {
  public:

@@ -36,6 +36,7 @@
 
 #include "absl/status/statusor.h"
 #include "storage-backend/device/device.h"
+#include "storage-backend/device/service_parameters.h"
 
 namespace ebb::storage {
 
@@ -64,6 +65,9 @@ std::vector<std::string> ServiceModelNames();
 
 // InvalidArgument when no such model exists (the message lists them) or an option is out of range.
 absl::StatusOr<std::unique_ptr<ServiceModel>> MakeServiceModel(std::string_view name,
+                                                               const ServiceModelOptions& options);
+// A device of no named class.
+absl::StatusOr<std::unique_ptr<ServiceModel>> MakeServiceModel(const ServiceParameters& parameters,
                                                                const ServiceModelOptions& options);
 
 }  // namespace ebb::storage

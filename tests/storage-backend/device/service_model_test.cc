@@ -2,6 +2,7 @@
 #include "storage-backend/device/service_model.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 #include <vector>
 
@@ -12,6 +13,8 @@
 
 namespace ebb::storage {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr uint64_t kDeviceBytes = 4 * kGiB;
 
@@ -233,6 +236,45 @@ TEST(ServiceModelTest, TimeMayNotRunBackwards) {
 
     EXPECT_GE(model->CompletionNs(5, {Io::Kind::kRead, kMiB, 4096}), kNsPerS) << name;
   }
+}
+
+TEST(ServiceModelTest, AClassIsItsParameters) {
+  for (const std::string& name : ServiceModelNames()) {
+    auto by_name = Make(name);
+    const ServiceModelOptions options{.device_bytes = kDeviceBytes, .seed = 1};
+    auto by_parameters = MakeServiceModel(*ServiceParametersOf(name), options);
+    ASSERT_TRUE(by_parameters.ok()) << by_parameters.status();
+    EXPECT_EQ(Drive(*by_name, {.count = 100}).mean_us,
+              Drive(**by_parameters, {.count = 100}).mean_us);
+  }
+  EXPECT_FALSE(ServiceParametersOf("floppy").has_value());
+}
+
+TEST(ServiceModelTest, AnotherDeviceThanTheClassesFollowsItsParameters) {
+  auto slow = std::get<FlashParameters>(*ServiceParametersOf("sata-ssd"));
+  slow.read_ns *= 3;
+  auto disk = std::get<DiskParameters>(*ServiceParametersOf("disk-7200"));
+  disk.bytes_per_ns /= 2;
+  const ServiceModelOptions options{.device_bytes = kDeviceBytes, .seed = 1};
+
+  const Outcome slow_reads = Drive(**MakeServiceModel(slow, options), {});
+  const Outcome stream = Drive(**MakeServiceModel(disk, options),
+                               {.pattern = Pattern::kSequential, .bytes = kMiB, .count = 200});
+
+  EXPECT_NEAR(slow_reads.mean_us, Drive(*Make("sata-ssd"), {}).mean_us + 150, 5);
+  EXPECT_NEAR(stream.mb_per_s, 90, 3);
+}
+
+TEST(ServiceModelTest, RefusesParametersThatNoDeviceHas) {
+  auto flash = std::get<FlashParameters>(*ServiceParametersOf("nvme"));
+  flash.dies = 0;
+  auto disk = std::get<DiskParameters>(*ServiceParametersOf("disk-7200"));
+  disk.bytes_per_ns = std::numeric_limits<double>::quiet_NaN();
+  const ServiceModelOptions options{.device_bytes = kDeviceBytes, .seed = 1};
+
+  EXPECT_THAT(std::string(MakeServiceModel(flash, options).status().message()), HasSubstr("dies"));
+  EXPECT_THAT(std::string(MakeServiceModel(disk, options).status().message()),
+              HasSubstr("bytes_per_ns"));
 }
 
 TEST(ServiceModelTest, NamesTheModelsWhenOneIsUnknown) {
