@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "base/units.h"
+#include "storage-backend/device/service_parameters.h"
 
 namespace ebb::twin {
 
@@ -54,6 +56,9 @@ struct NodeModel {
   int capacity_count = 2;
   double cache_speed = 1;  // the modelled device is so many times faster
   double capacity_speed = 1;
+  // As measured, instead of a named class.
+  std::optional<storage::ServiceParameters> cache_fitted = {};
+  std::optional<storage::ServiceParameters> capacity_fitted = {};
   int cores = 2;
   int workers = 16;  // requests that the front end has under way at once
   // What a client sees besides the node's own time: socket, scheduler.

@@ -18,10 +18,12 @@ constexpr uint32_t kPrefetchRecords = 12;
 
 bool ReadyLater(uint64_t a, uint64_t b) { return a > b; }
 
-absl::StatusOr<std::unique_ptr<storage::ServiceModel>> MakeDevice(const std::string& name,
-                                                                  uint64_t bytes, uint64_t seed,
-                                                                  double speed) {
-  return storage::MakeServiceModel(name, {.device_bytes = bytes, .seed = seed, .scale = speed});
+absl::StatusOr<std::unique_ptr<storage::ServiceModel>> MakeDevice(
+    const std::optional<storage::ServiceParameters>& fitted, const std::string& name,
+    uint64_t bytes, uint64_t seed, double speed) {
+  const storage::ServiceModelOptions options{.device_bytes = bytes, .seed = seed, .scale = speed};
+  if (fitted) return storage::MakeServiceModel(*fitted, options);
+  return storage::MakeServiceModel(name, options);
 }
 
 NodeModel MadeSmaller(NodeModel node, const RequestStream& load) {
@@ -75,11 +77,12 @@ absl::StatusOr<std::unique_ptr<Simulator>> Simulator::Make(const SimulatorConfig
                                                            const RequestStream& load) {
   if (absl::Status status = config.node.Check(); !status.ok()) return status;
   const NodeModel node = MadeSmaller(config.node, load);
-  auto cache = MakeDevice(node.cache_device, node.cache_bytes, config.seed, node.cache_speed);
+  auto cache = MakeDevice(node.cache_fitted, node.cache_device, node.cache_bytes, config.seed,
+                          node.cache_speed);
   if (!cache.ok()) return cache.status();
   std::vector<std::unique_ptr<storage::ServiceModel>> capacity;
   for (int i = 0; i < node.capacity_count; ++i) {
-    auto device = MakeDevice(node.capacity_device, node.capacity_bytes,
+    auto device = MakeDevice(node.capacity_fitted, node.capacity_device, node.capacity_bytes,
                              config.seed + 1 + static_cast<uint64_t>(i), node.capacity_speed);
     if (!device.ok()) return device.status();
     capacity.push_back(*std::move(device));
