@@ -104,6 +104,9 @@ class LogModel {
   const Content& At(uint32_t cache_block) const { return contents_[cache_block]; }
   bool IsDirty(uint32_t cache_block) const { return Get(dirty_, cache_block); }
 
+  // All group buffers are in turn, as after a burst that needed them once: the last of them serve
+  // reads for longer.
+  void UseAllBuffers() { groups_in_turn_ = kGroups; }
   // Until it is set back, the device takes no time: to begin a run with a full log.
   void SetInstant(bool instant) { instant_ = instant; }
 

@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Simulator>> Simulator::Make(const SimulatorConfig
         fmt::format("the volume does not fit the capacity devices, {} of {}", node.capacity_count,
                     FormatBytes(config.node.capacity_bytes)));
   }
+  if (node.prefilled) simulator->log_.UseAllBuffers();
   for (int i = 0; i < config.closed_loop_clients; ++i) {
     simulator->clients_.push_back({.ready_ns = 0, .number = static_cast<uint32_t>(i)});
   }

@@ -91,13 +91,14 @@ class Simulator {
     kDecide,   // nothing under way: look what to do
     kFlushed,  // a flush made something durable to be destaged
     kReleaseAfterFlush,
-    kRead,        // the batch's blocks are in memory
-    kPack,        // ready for the next extent
-    kExtent,      // an extent is packed
-    kWritten,     // all extents are on the devices
-    kCommit,      // and flushed
-    kCommitted,   // the map is durable
-    kCompactRead  // what compaction moves is in memory
+    kRead,          // the batch's blocks are in memory
+    kPack,          // ready for the next extent
+    kExtent,        // an extent is packed
+    kWritten,       // all extents are on the devices
+    kCommit,        // and flushed
+    kCommitted,     // the map is durable
+    kBatchFlushed,  // and a flush made the oldest segment free to go
+    kCompactRead    // what compaction moves is in memory
   };
   static constexpr uint32_t kNoRequest = UINT32_MAX;
   static constexpr uint32_t kBackgroundFlush = UINT32_MAX - 1;
@@ -208,6 +209,7 @@ class Simulator {
   void GatherFlush(uint64_t now_ns);
   void BeginFlush(uint64_t now_ns);
   void EndFlush(uint64_t now_ns);
+  void AnswerFlush(uint32_t who, uint64_t now_ns);
   bool HasSpaceFor(uint64_t blocks) const;
 
   // simulator_background.cc
@@ -228,6 +230,7 @@ class Simulator {
   void FlushCapacity(uint64_t now_ns);
   void CommitBatch(uint64_t now_ns);
   void EndBatch(uint64_t now_ns);
+  void FinishBatch(uint64_t now_ns);
   bool ReleaseClean(uint64_t now_ns);
   void CountBatch(uint64_t took_ns);
   bool BeginCompaction(uint64_t now_ns, bool urgent);
@@ -290,8 +293,13 @@ class Simulator {
   uint64_t flush_group_us_ = 0;
   uint64_t flush_began_ns_ = 0;
   uint32_t flush_generation_ = 0;
-  std::vector<uint32_t> flush_joined_;
-  std::vector<uint32_t> flush_answered_;
+  struct FlushMember {
+    uint32_t who = 0;
+    uint64_t sequence = 0;  // of the log, that is to be durable
+  };
+  std::vector<FlushMember> flush_joined_;
+  size_t flush_members_ = 0;  // as the node counts them: since the last group was closed
+  size_t flush_group_ = 0;    // of the flush that runs
   LogModel::FlushTarget flush_target_;
 
   Stage stage_ = Stage::kDecide;

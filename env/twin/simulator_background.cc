@@ -56,6 +56,8 @@ void Simulator::Background(uint64_t now_ns) {
       return CommitBatch(now_ns);
     case Stage::kCommitted:
       return EndBatch(now_ns);
+    case Stage::kBatchFlushed:
+      return FinishBatch(now_ns);
   }
 }
 
@@ -333,6 +335,14 @@ void Simulator::EndBatch(uint64_t now_ns) {
     return WakeBackground(now_ns + NodeToSimulated(kNsPerS), Stage::kDecide);
   }
   for (const LogModel::DirtyBlock& dirty : batch_dirty_) log_.MarkClean(dirty);
+  if (log_.WantsFlush()) {
+    stage_ = Stage::kBatchFlushed;
+    return RequestFlush(kBackgroundFlush, now_ns);
+  }
+  FinishBatch(now_ns);
+}
+
+void Simulator::FinishBatch(uint64_t now_ns) {
   uint64_t end_ns = now_ns;
   const LogModel::Released released = log_.ReleaseClean();
   // The durable tail moves before segments are used again.

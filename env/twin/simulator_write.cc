@@ -1,5 +1,6 @@
 // The life of a write, a trim and a flush.
 #include <algorithm>
+#include <utility>
 
 #include "base/units.h"
 #include "env/twin/simulator.h"
@@ -156,7 +157,10 @@ void Simulator::ServeFlush(Served served, uint64_t now_ns) {
 }
 
 void Simulator::RequestFlush(uint32_t who, uint64_t now_ns) {
-  flush_joined_.push_back(who);
+  const uint64_t sequence = log_.newest_sequence();
+  if (log_.durable_sequence() >= sequence) return AnswerFlush(who, now_ns);
+  flush_joined_.push_back({who, sequence});
+  ++flush_members_;
   if (flush_state_ == FlushState::kIdle) {
     flush_began_ns_ = now_ns;
     GatherFlush(now_ns);
@@ -167,35 +171,44 @@ void Simulator::RequestFlush(uint32_t who, uint64_t now_ns) {
 
 // The leader waits for company, or begins at `now_ns`.
 void Simulator::GatherFlush(uint64_t now_ns) {
-  const uint64_t until_ns =
-      grouping_.WaitUntilNs(flush_began_ns_, flush_joined_.size(), flush_group_us_);
+  const uint64_t until_ns = grouping_.WaitUntilNs(flush_began_ns_, flush_members_, flush_group_us_);
   flush_state_ = FlushState::kGathering;
   events_.Add(std::max(until_ns, now_ns), kFlushBegin, ++flush_generation_);
 }
 
 void Simulator::BeginFlush(uint64_t now_ns) {
   flush_state_ = FlushState::kRunning;
-  flush_answered_.swap(flush_joined_);
-  flush_joined_.clear();
+  flush_group_ = std::exchange(flush_members_, 0);
   flush_target_ = log_.BeginFlush(now_ns);
   events_.Add(flush_target_.written_ns, kFlushDevice, 0);
 }
 
 void Simulator::EndFlush(uint64_t now_ns) {
   log_.EndFlush(flush_target_);
-  grouping_.OnGroupDone(flush_answered_.size(), flush_joined_.size());
+  grouping_.OnGroupDone(flush_group_, flush_members_);
   flush_state_ = FlushState::kIdle;
-  for (const uint32_t who : flush_answered_) {
-    if (who == kBackgroundFlush) {
-      Background(now_ns);
-    } else {
-      CompletePending(who, now_ns + DeviceWaitNs());
-    }
+  // Those who came while it ran and wanted no more than it covers are answered as well, though the
+  // next group still counts them.
+  std::vector<FlushMember> joined = std::move(flush_joined_);
+  flush_joined_.clear();
+  for (const FlushMember& member : joined) {
+    if (member.sequence > log_.durable_sequence()) flush_joined_.push_back(member);
   }
-  flush_answered_.clear();
-  if (!flush_joined_.empty() && flush_state_ == FlushState::kIdle) {
+  const bool more = !flush_joined_.empty();
+  if (more) {
     flush_began_ns_ = now_ns;
     GatherFlush(now_ns);
+  }
+  for (const FlushMember& member : joined) {
+    if (member.sequence <= log_.durable_sequence()) AnswerFlush(member.who, now_ns);
+  }
+}
+
+void Simulator::AnswerFlush(uint32_t who, uint64_t now_ns) {
+  if (who == kBackgroundFlush) {
+    Background(now_ns);
+  } else {
+    CompletePending(who, now_ns + DeviceWaitNs());
   }
 }
 

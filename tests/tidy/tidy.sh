@@ -25,14 +25,15 @@ env/testing: base env
 env/node: base base/trace env storage-backend/control
 env/trace: base base/trace env storage-backend/control
 env/twin: base base/trace env env/node env/trace storage-backend/control storage-backend/knobs storage-backend/device storage-backend/log storage-backend/policy storage-backend/capacity storage-backend/reduce
+env/twin/fit: base base/trace env env/trace env/twin storage-backend
 agents: base env
 agents/baseline: base env agents
 engine: base env agents
 engine/daemon: base env env/node agents agents/baseline engine api/rest
 api/rest: base env agents engine
-api/cli: base base/trace agents engine env env/node env/trace env/twin storage-backend/check storage-backend/control storage-backend/knobs
-experiments: base base/trace storage-backend env env/node env/trace env/twin agents agents/baseline engine api
-tests: base base/trace storage-backend env env/testing env/node env/trace env/twin agents agents/baseline engine engine/daemon api api/rest api/cli experiments
+api/cli: base base/trace agents engine env env/node env/trace env/twin env/twin/fit storage-backend/check storage-backend/control storage-backend/knobs
+experiments: base base/trace storage-backend env env/node env/trace env/twin env/twin/fit agents agents/baseline engine api
+tests: base base/trace storage-backend env env/testing env/node env/trace env/twin env/twin/fit agents agents/baseline engine engine/daemon api api/rest api/cli experiments
 TABLE
 
 sources=$(git ls-files -co --exclude-standard '*.h' '*.cc')

@@ -1,0 +1,332 @@
+// Question: does the twin say of a setting what a live node says of it?
+//
+// usage: ebb_fidelity_bench [--settings N] [--repeats N] [--quick] [--out FILE] [--traces DIR]
+// Measures live nodes on shaped devices under Sobol settings of all knobs, simulates the same cells
+// with a twin fitted to this machine, and compares. Exits with 1 when a bar does not hold.
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "env/twin/fit/node_costs.h"
+#include "env/twin/sweep.h"
+#include "env/twin/twin_environment.h"
+#include "experiments/fidelity_bench/fidelity_figures.h"
+#include "experiments/fidelity_bench/live_file.h"
+#include "experiments/fidelity_bench/twin_node.h"
+#include "experiments/fidelity_bench/verdict.h"
+#include "experiments/storage_bench/bench_report.h"
+#include "experiments/support/scratch.h"
+
+namespace ebb::fidelity_bench {
+namespace {
+
+struct Arguments {
+  std::string out_path;
+  std::string commit = "unknown";
+  std::string traces = "../shared/traces";
+  std::string keep_path;
+  std::string reuse_path;
+  std::string cells_path;
+  std::vector<std::string> only;
+  int settings = 32;
+  int repeats = 3;
+  bool quick = false;
+};
+
+// Settings are the same for all workloads: every knob may move (the scrubber's rate excepted).
+std::vector<env::Setting> MakeSettings(const NodeShape& shape, size_t count) {
+  const env::KnobSpace space = twin::TwinKnobSpace(shape.host_memory_bytes);
+  env::Setting base;
+  for (size_t i = 0; i < space.size(); ++i) base.values.push_back(space[i].default_value);
+  std::vector<env::Setting> settings = {base};
+  for (env::Setting& one : twin::SpreadSettings(space, base, count, /*all_knobs=*/true, 5)) {
+    settings.push_back(std::move(one));
+  }
+  return settings;
+}
+
+double OfferedBytesPerS(const Workload& workload, const RunTimes& times) {
+  const double begin_ns = times.settle_seconds * 1e9;
+  const double end_ns = begin_ns + times.measure_seconds * 1e9;
+  double bytes = 0;
+  for (double pass_ns = 0; pass_ns < end_ns; pass_ns += static_cast<double>(workload.duration_ns)) {
+    for (const trace::TraceRecord& record : workload.records) {
+      const double at_ns = pass_ns + static_cast<double>(record.time_ns);
+      const bool moves = record.op == trace::TraceOp::kRead || record.op == trace::TraceOp::kWrite;
+      if (moves && at_ns >= begin_ns && at_ns < end_ns) bytes += static_cast<double>(record.bytes);
+    }
+  }
+  return bytes / times.measure_seconds;
+}
+
+// A line now and then: how far, how long still.
+class Progress {
+ public:
+  explicit Progress(size_t total) : total_(total), begin_ns_(RealClock().MonotonicNs()) {}
+  void Show(const std::string& what) {
+    const uint64_t now_ns = RealClock().MonotonicNs();
+    ++done_;
+    if (done_ < total_ && now_ns < shown_ns_ + 10 * kNsPerS) return;
+    shown_ns_ = now_ns;
+    const double each_ns = static_cast<double>(now_ns - begin_ns_) / static_cast<double>(done_);
+    fmt::print(
+        stderr, "[fidelity bench] {} of {} live runs ({}), about {} left\n", done_, total_, what,
+        FormatDurationNs(static_cast<uint64_t>(each_ns * static_cast<double>(total_ - done_))));
+  }
+
+ private:
+  const size_t total_;
+  const uint64_t begin_ns_;
+  size_t done_ = 0;
+  uint64_t shown_ns_ = 0;
+};
+
+struct Run {
+  size_t workload = 0;
+  size_t setting = 0;
+};
+
+// All cells once, in random order; the default twice, as everything is compared with it.
+std::vector<Run> RandomOrder(size_t workloads, size_t settings, Rng& rng) {
+  std::vector<Run> runs;
+  for (size_t w = 0; w < workloads; ++w) {
+    runs.push_back({w, 0});
+    for (size_t s = 0; s < settings; ++s) runs.push_back({w, s});
+  }
+  for (size_t i = runs.size(); i > 1; --i) std::swap(runs[i - 1], runs[rng.Below(i)]);
+  return runs;
+}
+
+absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>& workloads,
+                         const std::vector<env::Setting>& settings, LiveNode& node,
+                         LiveResults& results) {
+  for (const Workload& workload : workloads) {
+    WorkloadCells& cells = results.workloads.emplace_back();
+    cells.name = workload.name;
+    cells.recorded = workload.recorded;
+    cells.offered_bytes_per_s = OfferedBytesPerS(workload, results.times);
+    for (size_t s = 0; s < settings.size(); ++s) cells.cells.push_back({.setting = s});
+  }
+  Rng rng(99);
+  Progress progress(static_cast<size_t>(arguments.repeats) * workloads.size() *
+                    (settings.size() + 1));
+  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
+    for (const Run& run : RandomOrder(workloads.size(), settings.size(), rng)) {
+      const Workload& workload = workloads[run.workload];
+      absl::StatusOr<Outcome> outcome =
+          node.Run(workload, twin::ToStorageSetting(settings[run.setting]), results.times,
+                   1 + static_cast<uint64_t>(repeat));
+      if (!outcome.ok()) {
+        return Annotate(outcome.status(),
+                        fmt::format("{}, setting {}", workload.name, run.setting));
+      }
+      results.workloads[run.workload].cells[run.setting].live.push_back(*std::move(outcome));
+      progress.Show(workload.name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Fit(const Arguments& arguments, const std::vector<Workload>& workloads,
+                 const std::string& scratch, LiveNode& node, LiveResults& results) {
+  twin::NodeCostOptions options;
+  options.metadata_dir = scratch + "/fit";
+  options.quick = arguments.quick;
+  options.on_progress = [](double share, std::string_view what) {
+    fmt::print(stderr, "[fidelity bench] fitting the twin: {:.0f} %, {}\n", 100 * share, what);
+  };
+  EBB_ASSIGN_OR_RETURN(const twin::NodeCosts costs, twin::MeasureNodeCosts(options));
+  for (const Workload& workload : workloads) {
+    twin::NodeModel model;
+    model.cpu = costs.cpu;
+    model.metadata = costs.metadata;
+    model.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    model.cpu.nbd_request = node.ClientCostNs(workload, 1);
+    results.models.push_back(model);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Simulate(const std::vector<Workload>& workloads,
+                      const std::vector<env::Setting>& settings, LiveResults& results) {
+  for (size_t w = 0; w < workloads.size(); ++w) {
+    const twin::RequestStream stream = workloads[w].Stream();
+    const twin::NodeModel model = TwinModel(results.models[w], workloads[w].shape);
+    for (Cell& cell : results.workloads[w].cells) {
+      EBB_ASSIGN_OR_RETURN(
+          cell.twin,
+          RunTwin(model, stream, twin::ToStorageSetting(settings[cell.setting]), results.times, 7));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteCells(const std::string& path, const std::vector<Workload>& workloads,
+                        const std::vector<env::Setting>& settings, const LiveResults& results) {
+  const env::KnobSpace space = twin::TwinKnobSpace(workloads.front().shape.host_memory_bytes);
+  std::string text =
+      "workload,setting,side,read_p50_us,read_p99_us,write_p50_us,write_p99_us,"
+      "mb_per_s,dram,cache,fill,destaged_mb,batches,coalesced,throttle_s,cpu_s,"
+      "flush_p50_us,late_s";
+  for (const env::KnobSpec& knob : space.knobs()) text += "," + knob.name;
+  text += "\n";
+  for (const WorkloadCells& workload : results.workloads) {
+    for (const Cell& cell : workload.cells) {
+      const auto add = [&](const std::string& side, const Outcome& o) {
+        const env::WindowMetrics& m = o.metrics;
+        text += fmt::format(
+            "{},{},{},{:.4g},{:.4g},{:.4g},{:.4g},{:.4g},{:.3f},{:.3f},{:.3f},{:.4g},{},{},{:.3g},"
+            "{:.3g},{:.4g},{:.3g}",
+            workload.name, cell.setting, side, m.read.p50_ns / 1e3, m.read.p99_ns / 1e3,
+            m.write.p50_ns / 1e3, m.write.p99_ns / 1e3, o.bytes_per_s / 1e6, o.dram_share,
+            o.cache_share, o.log_fill, static_cast<double>(m.destaged_bytes) / 1e6,
+            o.destage_batches, o.coalesced_blocks, m.throttle_seconds, m.cpu_seconds,
+            m.flush.p50_ns / 1e3, static_cast<double>(o.late_ns) / 1e9);
+        for (const int64_t value : settings[cell.setting].values) text += fmt::format(",{}", value);
+        text += "\n";
+      };
+      for (size_t i = 0; i < cell.live.size(); ++i) add(fmt::format("live{}", i), cell.live[i]);
+      add("twin", cell.twin);
+    }
+  }
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) return absl::UnavailableError(fmt::format("cannot write {}", path));
+  std::fwrite(text.data(), 1, text.size(), file);
+  return std::fclose(file) == 0 ? absl::OkStatus()
+                                : absl::UnavailableError(fmt::format("cannot write {}", path));
+}
+
+absl::StatusOr<std::vector<Workload>> ChooseWorkloads(const Arguments& arguments, double seconds) {
+  std::vector<std::string> skipped;
+  EBB_ASSIGN_OR_RETURN(std::vector<Workload> workloads,
+                       MakeWorkloads(arguments.traces, seconds, skipped));
+  for (const std::string& one : skipped) {
+    fmt::print(stderr, "[fidelity bench] skipped {} (--traces says where they are)\n", one);
+  }
+  if (!arguments.only.empty()) {
+    std::erase_if(workloads, [&](const Workload& workload) {
+      return std::find(arguments.only.begin(), arguments.only.end(), workload.name) ==
+             arguments.only.end();
+    });
+  }
+  if (workloads.empty()) return absl::InvalidArgumentError("no workload is left");
+  return workloads;
+}
+
+absl::StatusOr<LiveResults> GetLive(const Arguments& arguments, std::vector<Workload>& workloads,
+                                    std::vector<env::Setting>& settings) {
+  LiveResults results;
+  if (!arguments.reuse_path.empty()) {
+    EBB_ASSIGN_OR_RETURN(results, LoadLive(arguments.reuse_path));
+  } else {
+    results.seconds = 4;
+  }
+  EBB_ASSIGN_OR_RETURN(workloads, ChooseWorkloads(arguments, results.seconds));
+  if (arguments.reuse_path.empty()) {
+    settings = MakeSettings(workloads.front().shape, static_cast<size_t>(arguments.settings));
+    const uint64_t scratch_bytes = 256 * kMiB;
+    EBB_ASSIGN_OR_RETURN(
+        const std::string scratch,
+        experiments::MakeScratchFolder(experiments::ChooseScratchParent(scratch_bytes)));
+    LiveNode node(scratch + "/metadata");
+    absl::Status status = Fit(arguments, workloads, scratch, node, results);
+    if (status.ok()) status = MeasureLive(arguments, workloads, settings, node, results);
+    std::error_code error;
+    std::filesystem::remove_all(scratch, error);
+    EBB_RETURN_IF_ERROR(status);
+    if (!arguments.keep_path.empty()) EBB_RETURN_IF_ERROR(SaveLive(arguments.keep_path, results));
+    return results;
+  }
+  // The file names its workloads; what is not there any more is left out.
+  std::vector<Workload> known;
+  LiveResults kept{.seconds = results.seconds, .times = results.times};
+  for (size_t i = 0; i < results.workloads.size(); ++i) {
+    for (Workload& workload : workloads) {
+      if (workload.name != results.workloads[i].name) continue;
+      known.push_back(std::move(workload));
+      kept.models.push_back(results.models[i]);
+      kept.workloads.push_back(std::move(results.workloads[i]));
+      break;
+    }
+  }
+  if (known.empty()) return absl::InvalidArgumentError("no workload of the file is left");
+  workloads = std::move(known);
+  settings = MakeSettings(workloads.front().shape, kept.workloads.front().cells.size() - 1);
+  return kept;
+}
+
+absl::StatusOr<bool> RunBench(const Arguments& arguments) {
+  const storage_bench::BenchRun run{.bench = "fidelity",
+                                    .out_path = arguments.out_path,
+                                    .commit = arguments.commit,
+                                    .repeats = arguments.repeats,
+                                    .quick = arguments.quick,
+                                    .load_average_at_start = storage_bench::LoadAverage()};
+  std::vector<Workload> workloads;
+  std::vector<env::Setting> settings;
+  EBB_ASSIGN_OR_RETURN(LiveResults results, GetLive(arguments, workloads, settings));
+  fmt::print(stderr, "[fidelity bench] simulating the same cells\n");
+  EBB_RETURN_IF_ERROR(Simulate(workloads, settings, results));
+  if (!arguments.cells_path.empty()) {
+    EBB_RETURN_IF_ERROR(WriteCells(arguments.cells_path, workloads, settings, results));
+  }
+  fmt::print("{}\n", Table(results.workloads));
+  storage_bench::Samples samples;
+  Judge(results.workloads, samples);
+  std::vector<const storage_bench::FigureSpec*> specs;
+  for (const storage_bench::FigureSpec& spec : FidelityFigures()) specs.push_back(&spec);
+  return storage_bench::Report(run, specs, samples);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Live nodes on shaped devices against the twin fitted to them"};
+  Arguments arguments;
+  app.add_option("--out", arguments.out_path, "write the figures as JSON to this file");
+  app.add_option("--commit", arguments.commit, "commit to name in the file");
+  app.add_option("--traces", arguments.traces, "folder of the recorded traces")
+      ->capture_default_str();
+  app.add_option("--only", arguments.only, "only these workloads");
+  CLI::Option* settings =
+      app.add_option("--settings", arguments.settings, "Sobol settings besides the default")
+          ->check(CLI::Range(2, 1000))
+          ->capture_default_str();
+  CLI::Option* repeats = app.add_option("--repeats", arguments.repeats, "live runs of each cell")
+                             ->check(CLI::Range(1, 100))
+                             ->capture_default_str();
+  app.add_option("--keep-live", arguments.keep_path, "write the live results to this file");
+  app.add_option("--reuse-live", arguments.reuse_path,
+                 "take live results and fit from such a file: only the twin runs");
+  app.add_option("--cells", arguments.cells_path, "write every cell's numbers as CSV to this file");
+  app.add_flag("--quick", arguments.quick,
+               "4 settings, 2 repeats: to see that it works, in about three minutes");
+  CLI11_PARSE(app, argc, argv);
+  if (arguments.quick && settings->empty()) arguments.settings = 4;
+  if (arguments.quick && repeats->empty()) arguments.repeats = 2;
+  const absl::StatusOr<bool> all_hold = RunBench(arguments);
+  if (!all_hold.ok()) {
+    fmt::print(stderr, "fidelity bench: {}\n", all_hold.status().ToString());
+    return 2;
+  }
+  return *all_hold ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ebb::fidelity_bench
+
+int main(int argc, char** argv) {
+  try {
+    return ebb::fidelity_bench::Main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "fidelity bench: {}\n", error.what());
+    return 2;
+  }
+}
