@@ -129,33 +129,36 @@ void CapacityModel::PlanRanges(uint32_t first, uint32_t count, std::vector<Trans
   uint32_t last_unit = kNoUnit;
   for (uint32_t block = first; block < first + count; ++block) {
     const uint32_t place = table_[block].capacity;
-    if (place == 0) continue;
-    if (place == kElsewhere) {
-      // Some block that is not simulated: anywhere.
-      const uint64_t all = space_.total_segments() * space_.layout().segment_bytes / kBlock;
-      ranges_.push_back({(uint64_t{block} * 0x9e3779b97f4a7c15 >> 20) % all * kBlock, kBlock});
-      continue;
-    }
-    if (!IsUnit(place)) {
-      ranges_.push_back({(uint64_t{place} - 1) * kBlock, kBlock});
-      continue;
-    }
-    const uint32_t number = UnitOf(place);
-    const Unit& unit = units_[number];
-    const uint64_t position = place & ((1U << kPositionBits) - 1);
-    const bool same = number == last_unit;
-    last_unit = number;
-    if (!same && !metadata_.TouchUnit(number)) cpu_ns += cpu_.unit_miss;
-    if (unit.codec == storage::Compression::kOff) {
-      ranges_.push_back(
-          {unit.offset + std::min<uint64_t>(position, unit.blocks - 1U) * kBlock, kBlock});
-    } else if (!same) {
-      ranges_.push_back({unit.offset, unit.stored_bytes});
-      cpu_ns += cpu_.decompress_byte[static_cast<size_t>(unit.codec)] *
-                static_cast<double>(unit.blocks * kBlock);
-    }
+    if (place != 0) AddRange(place, block, last_unit, cpu_ns);
   }
   MergeRanges(transfers);
+}
+
+void CapacityModel::AddRange(uint32_t place, uint32_t block, uint32_t& last_unit, double& cpu_ns) {
+  if (place == kElsewhere) {
+    // Some block that is not simulated: anywhere.
+    const uint64_t all = space_.total_segments() * space_.layout().segment_bytes / kBlock;
+    ranges_.push_back({(uint64_t{block} * 0x9e3779b97f4a7c15 >> 20) % all * kBlock, kBlock});
+    return;
+  }
+  if (!IsUnit(place)) {
+    ranges_.push_back({(uint64_t{place} - 1) * kBlock, kBlock});
+    return;
+  }
+  const uint32_t number = UnitOf(place);
+  const Unit& unit = units_[number];
+  const uint64_t position = place & ((1U << kPositionBits) - 1);
+  const bool same = number == last_unit;
+  last_unit = number;
+  if (!same && !metadata_.TouchUnit(number)) cpu_ns += cpu_.unit_miss;
+  if (unit.codec == storage::Compression::kOff) {
+    ranges_.push_back(
+        {unit.offset + std::min<uint64_t>(position, unit.blocks - 1U) * kBlock, kBlock});
+  } else if (!same) {
+    ranges_.push_back({unit.offset, unit.stored_bytes});
+    cpu_ns += cpu_.decompress_byte[static_cast<size_t>(unit.codec)] *
+              static_cast<double>(unit.blocks * kBlock);
+  }
 }
 
 void CapacityModel::MergeRanges(std::vector<Transfer>& transfers) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -77,6 +78,8 @@ class CapacityModel {
   };
   // Returns the processor time before anything is packed: map, fingerprints, look-ups.
   double BeginBatch(std::vector<BatchBlock>& blocks, const StoreChoice& choice);
+  // What it has to read before it packs, one after the other: guesses of sampled deduplication.
+  const std::vector<Transfer>& read_back() const { return read_back_; }
   struct Extent {
     Transfer write;
     double serial_ns = 0;    // of one thread
@@ -143,6 +146,8 @@ class CapacityModel {
   void AddTransfer(uint64_t offset, uint32_t bytes, std::vector<Transfer>& transfers) const;
   void PlanRanges(uint32_t first, uint32_t count, std::vector<Transfer>& transfers, double& cpu_ns);
 
+  // Adds to ranges_ where the block at `place` is read from, and counts what its unit costs.
+  void AddRange(uint32_t place, uint32_t block, uint32_t& last_unit, double& cpu_ns);
   // ranges_, merged as far as the node merges them.
   void MergeRanges(std::vector<Transfer>& transfers);
   void FindLive(uint32_t number);
@@ -158,6 +163,7 @@ class CapacityModel {
   void FindDuplicates(double& cpu_ns);
   // Of sampled deduplication: which blocks of the batch it finds, if they are duplicates.
   void FollowRuns(double& cpu_ns);
+  void ReadBackRuns(const std::function<bool(uint32_t)>& repeats, double& cpu_ns);
   bool PackUnit(size_t& next, Extent& extent);
   bool PackMoving(Extent& extent);
   void AddCompressCost(uint32_t blocks, double per_mille, uint32_t stored_bytes,
@@ -184,7 +190,10 @@ class CapacityModel {
   std::vector<BatchBlock> batch_;
   std::vector<uint32_t> new_places_;  // by block of the batch
   std::vector<bool> looked_up_;       // by block of the batch: its duplicate would be found
-  std::vector<uint32_t> uniques_;     // positions to be packed
+  std::vector<bool> guesses_;         // scratch, by block of the batch
+  std::vector<uint32_t> same_as_;     // by block of the batch: the first one with its content
+  std::vector<Transfer> read_back_;
+  std::vector<uint32_t> uniques_;  // positions to be packed
   size_t next_unique_ = 0;
   bool stored_all_ = true;
   uint32_t batch_number_ = 0;

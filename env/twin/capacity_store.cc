@@ -13,8 +13,11 @@ constexpr uint64_t kBlock = storage::kCapacityBlockBytes;
 constexpr uint64_t kExtentBytesMin = 256 << 10;
 constexpr uint64_t kUnitRecordBytes = 290;
 constexpr uint64_t kFingerprintBytes = 50;
-constexpr double kFollowNs = 2'000;  // read back and compare a block beside one that was found
-constexpr double kMoveByteNs = 0.5;  // verify and copy what compaction moves
+// As tier_dedup.cc: shorter runs of guesses are not worth a read.
+constexpr size_t kReadBackBlocksMin = 4;
+constexpr size_t kReadBackBlocksMax = 256;  // at once
+constexpr double kCompareNs = 400;          // a block with what was read back
+constexpr double kMoveByteNs = 0.5;         // verify and copy what compaction moves
 
 uint64_t RoundUp(uint64_t bytes, uint64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
@@ -71,7 +74,7 @@ void CapacityModel::CloseExtent(Extent& extent) {
 }
 
 // All blocks are looked up, or an eighth of them and what lies beside one that is found, as long as
-// it repeats as well.
+// it repeats as well: such guesses are read back and compared, where a run of them is worth a read.
 void CapacityModel::FollowRuns(double& cpu_ns) {
   const double lookup_ns = cpu_.fingerprint_block + cpu_.fingerprint_lookup;
   if (choice_.dedup == storage::Dedup::kOn) {
@@ -94,38 +97,63 @@ void CapacityModel::FollowRuns(double& cpu_ns) {
     if (!sampled(i)) continue;
     looked_up_[i] = true;
     cpu_ns += lookup_ns;
-    if (!repeats(i)) continue;
-    const auto follow = [&](uint32_t at) {
-      looked_up_[at] = true;
-      cpu_ns += kFollowNs;
-    };
+  }
+  guesses_.assign(batch_.size(), false);
+  for (uint32_t i = 0; i < batch_.size(); ++i) {
+    if (!looked_up_[i] || !repeats(i)) continue;
+    const auto known = [&](uint32_t at) { return guesses_[at] || (looked_up_[at] && repeats(at)); };
     for (uint32_t at = i; at > 0 && batch_[at - 1].block + 1 == batch_[at].block &&
-                          !looked_up_[at - 1] && repeats(at - 1);
+                          !known(at - 1) && repeats(at - 1);
          --at) {
-      follow(at - 1);
+      guesses_[at - 1] = true;
     }
-    for (uint32_t at = i + 1;
-         at < batch_.size() && batch_[at].block == batch_[at - 1].block + 1 && repeats(at); ++at) {
-      follow(at);
+    for (uint32_t at = i + 1; at < batch_.size() && batch_[at].block == batch_[at - 1].block + 1 &&
+                              !known(at) && repeats(at);
+         ++at) {
+      guesses_[at] = true;
     }
+  }
+  ReadBackRuns(repeats, cpu_ns);
+}
+
+void CapacityModel::ReadBackRuns(const std::function<bool(uint32_t)>& repeats, double& cpu_ns) {
+  std::vector<uint32_t> run;  // its guesses: what was looked up in between is known
+  const auto size = static_cast<uint32_t>(batch_.size());
+  for (uint32_t i = 0; i <= size; ++i) {
+    if (i < size && guesses_[i]) run.push_back(i);
+    const bool goes_on = i < size && (guesses_[i] || (looked_up_[i] && repeats(i)));
+    if (goes_on && run.size() < kReadBackBlocksMax) continue;
+    if (run.size() >= kReadBackBlocksMin) {
+      ranges_.clear();
+      uint32_t last_unit = kNoUnit;
+      for (const uint32_t at : run) {
+        looked_up_[at] = true;
+        cpu_ns += kCompareNs;
+        const uint32_t place = shared_[batch_[at].content & ~RequestStream::kSeenOutside].place;
+        if (place != 0) AddRange(place, batch_[at].block, last_unit, cpu_ns);
+      }
+      MergeRanges(read_back_);
+    }
+    run.clear();
   }
 }
 
+// Blocks of the batch that are equal to each other are told in memory, whatever was looked up.
 void CapacityModel::FindDuplicates(double& cpu_ns) {
   FollowRuns(cpu_ns);
   for (uint32_t i = 0; i < batch_.size(); ++i) {
-    if (!looked_up_[i]) continue;
     const uint32_t content = batch_[i].content & ~RequestStream::kSeenOutside;
     if (content == 0) continue;
     Shared& shared = shared_[content];
-    if (shared.place != 0) {
+    if (looked_up_[i] && shared.place != 0) {
       new_places_[i] = shared.place;
       ++counters_.deduplicated_blocks;
-    } else if ((batch_[i].content & RequestStream::kSeenOutside) != 0) {
+    } else if (looked_up_[i] && (batch_[i].content & RequestStream::kSeenOutside) != 0) {
       new_places_[i] = kElsewhere;
       ++counters_.deduplicated_blocks;
-    } else if (shared.batch == batch_number_) {
-      ++counters_.deduplicated_blocks;  // its place is known when that one has been packed
+    } else if (shared.place == 0 && shared.batch == batch_number_) {
+      same_as_[i] = shared.first;  // its place is known when that one has been packed
+      ++counters_.deduplicated_blocks;
     } else {
       shared.batch = batch_number_;
       shared.first = i;
@@ -142,6 +170,9 @@ double CapacityModel::BeginBatch(std::vector<BatchBlock>& blocks, const StoreCho
   extent_bytes_ = std::clamp(batch_.size() * kBlock / streams / kBlock * kBlock, kExtentBytesMin,
                              storage::kExtentBytesMax);
   new_places_.assign(batch_.size(), 0);
+  same_as_.resize(batch_.size());
+  std::iota(same_as_.begin(), same_as_.end(), 0);
+  read_back_.clear();
   ClearBatch();
   double cpu_ns = 0;
   uint32_t last_page = UINT32_MAX;
@@ -156,11 +187,7 @@ double CapacityModel::BeginBatch(std::vector<BatchBlock>& blocks, const StoreCho
   }
   if (choice.deduplicates()) FindDuplicates(cpu_ns);
   for (uint32_t i = 0; i < batch_.size(); ++i) {
-    const uint32_t content = batch_[i].content & ~RequestStream::kSeenOutside;
-    const bool repeats = choice.deduplicates() && looked_up_[i] && content != 0 &&
-                         shared_[content].place == 0 && shared_[content].batch == batch_number_ &&
-                         shared_[content].first != i;
-    if (new_places_[i] == 0 && !repeats) uniques_.push_back(i);
+    if (new_places_[i] == 0 && same_as_[i] == i) uniques_.push_back(i);
   }
   counters_.raw_bytes += uniques_.size() * kBlock;
   return cpu_ns;
@@ -297,7 +324,7 @@ void CapacityModel::TakeReferences() {
     uint32_t content =
         choice_.deduplicates() ? batch_[i].content & ~RequestStream::kSeenOutside : 0;
     uint32_t& place = new_places_[i];
-    if (place == 0 && content != 0 && looked_up_[i]) place = new_places_[shared_[content].first];
+    if (place == 0) place = new_places_[same_as_[i]];
     if (place == 0) continue;  // the devices were full
     // A duplicate that was not found is stored again; the first copy keeps the name.
     const bool known =

@@ -155,7 +155,10 @@ bool LogModel::Append(const Content& content, bool dirty, uint64_t& now_ns) {
     ++dirty_blocks_;
     ++appended_blocks_;
   }
-  if (group.used == group.capacity) CloseGroup(now_ns);
+  if (group.used == group.capacity) {
+    CloseGroup(now_ns);
+    ++full_groups_;
+  }
   return true;
 }
 

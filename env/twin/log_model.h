@@ -100,6 +100,7 @@ class LogModel {
   uint64_t appended_blocks() const { return appended_blocks_; }
   uint64_t cleaned_bytes() const { return cleaned_bytes_; }
   uint64_t written_bytes() const { return written_bytes_; }
+  uint64_t full_groups() const { return full_groups_; }  // closed by the block that filled them
   bool has_work() const { return dirty_blocks_ > 0 || !ranges_.empty(); }
   const Content& At(uint32_t cache_block) const { return contents_[cache_block]; }
   bool IsDirty(uint32_t cache_block) const { return Get(dirty_, cache_block); }
@@ -201,6 +202,7 @@ class LogModel {
   uint64_t appended_blocks_ = 0;
   uint64_t cleaned_bytes_ = 0;
   uint64_t written_bytes_ = 0;
+  uint64_t full_groups_ = 0;
   double fill_ = 0;
   bool instant_ = false;
 };

@@ -52,6 +52,7 @@ std::vector<Section> NodeSections(NodeModel& node) {
             {"read_block", &cpu.read_block},
             {"write_request", &cpu.write_request},
             {"write_block", &cpu.write_block},
+            {"group_close", &cpu.group_close},
             {"flush_request", &cpu.flush_request},
             {"device_wait", &cpu.device_wait},
             {"contended_wake", &cpu.contended_wake},

@@ -22,6 +22,7 @@ struct CpuCosts {
   double read_block = 500;            // copy and checksum of one block, look-ups included
   double write_request = 500;         // likewise
   double write_block = 900;           // checksum, copy into the group, index
+  double group_close = 10'000;        // of the write that fills a group: hand it to the device
   double flush_request = 2'000;       // without the device
   double device_wait = 6'000;         // submit a transfer, sleep, wake
   double contended_wake = 15'000;     // more of it when background threads keep every core busy

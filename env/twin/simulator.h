@@ -92,6 +92,7 @@ class Simulator {
     kFlushed,  // a flush made something durable to be destaged
     kReleaseAfterFlush,
     kRead,          // the batch's blocks are in memory
+    kReadBack,      // what a batch compares itself with is being read
     kPack,          // ready for the next extent
     kExtent,        // an extent is packed
     kWritten,       // all extents are on the devices
@@ -225,6 +226,7 @@ class Simulator {
   uint64_t ReadDirty(const std::vector<LogModel::DirtyBlock>& blocks, size_t begin, size_t end,
                      uint64_t now_ns);
   void BatchRead(uint64_t now_ns);
+  void ReadBack(uint64_t now_ns);
   void PackNext(uint64_t now_ns);
   void WriteExtent(uint64_t now_ns);
   void FlushCapacity(uint64_t now_ns);
@@ -325,6 +327,7 @@ class Simulator {
   std::vector<CapacityModel::BatchBlock> sorted_blocks_;
   std::vector<uint64_t> sort_keys_;
   std::vector<Transfer> compaction_reads_;
+  size_t next_read_back_ = 0;
   Ahead ahead_;
   CapacityModel::Extent extent_;
   std::vector<uint64_t> extents_in_flight_;

@@ -46,6 +46,8 @@ void Simulator::Background(uint64_t now_ns) {
     case Stage::kRead:
     case Stage::kCompactRead:
       return BatchRead(now_ns);
+    case Stage::kReadBack:
+      return ReadBack(now_ns);
     case Stage::kPack:
       return PackNext(now_ns);
     case Stage::kExtent:
@@ -240,7 +242,17 @@ void Simulator::BatchRead(uint64_t now_ns) {
   }
   FillBatch(batch_dirty_);
   const double cpu_ns = capacity_.BeginBatch(batch_blocks_, batch_choice_);
-  WakeBackground(now_ns + BackgroundNs(cpu_ns, 0, 1), Stage::kPack);
+  next_read_back_ = 0;
+  WakeBackground(now_ns + BackgroundNs(cpu_ns, 0, 1), Stage::kReadBack);
+}
+
+// Guesses of sampled deduplication are read before they are shared, one transfer after the other.
+void Simulator::ReadBack(uint64_t now_ns) {
+  if (next_read_back_ == capacity_.read_back().size()) return PackNext(now_ns);
+  const Transfer& transfer = capacity_.read_back()[next_read_back_++];
+  WakeBackground(capacity_devices_[transfer.device]->CompletionNs(
+                     now_ns, {storage::Io::Kind::kRead, transfer.offset, transfer.bytes}),
+                 Stage::kReadBack);
 }
 
 void Simulator::FillBatch(std::span<const LogModel::DirtyBlock> dirty_blocks) {

@@ -85,6 +85,7 @@ void Simulator::WarmUp(int passes_max) {
     if (log_.appended_blocks() + window_.copied_blocks >= log_blocks) break;
   }
   log_.SetInstant(false);
+  cpu_ = CpuModel(node_.cores);
   cleaned_seen_ = log_.cleaned_bytes();
   window_ = {};
   block_operations_ = 0;

@@ -98,6 +98,7 @@ bool Simulator::AppendRecord(const Request& request, uint32_t& block, uint64_t& 
     return true;
   }
   const std::span<const uint32_t> contents = load_.contents();
+  const uint64_t full_groups = log_.full_groups();
   for (; block < request.blocks; ++block) {
     const uint32_t number = request.first_block + block;
     const LogModel::Content content{
@@ -106,6 +107,10 @@ bool Simulator::AppendRecord(const Request& request, uint32_t& block, uint64_t& 
         .compressed_per_mille = request.compressed_per_mille};
     if (!log_.Append(content, /*dirty=*/true, now_ns)) return false;
     read_cache_.Erase(table_[number]);
+  }
+  if (log_.full_groups() > full_groups) {
+    now_ns = cpu_.Book(
+        now_ns, node_.cpu.group_close * static_cast<double>(log_.full_groups() - full_groups));
   }
   return true;
 }

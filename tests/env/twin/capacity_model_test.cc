@@ -166,6 +166,60 @@ TEST_F(CapacityModelTest, SampledDedupFindsCopiedRunsAndFewSingleBlocks) {
   EXPECT_NEAR(found(2), 0.125, 0.06) << "no two lie side by side";
 }
 
+TEST_F(CapacityModelTest, SampledDedupReadsBackTheRunsItGuesses) {
+  const StoreChoice sampled{.dedup = storage::Dedup::kSampled};
+  std::vector<trace::TraceRecord> records;
+  std::vector<uint64_t> contents(512);
+  for (uint64_t i = 0; i < 512; ++i) contents[i] = 1000 + i;
+  for (uint64_t copy = 0; copy < 2; ++copy) {
+    records.push_back({.op = trace::TraceOp::kWrite,
+                       .offset = copy * 2 * kMiB,
+                       .bytes = 2 * kMiB,
+                       .fingerprints = contents});
+  }
+  const RequestStream load = MakeLoad(records, 512 * kMiB);
+  BlockTable table(load.block_count());
+  const auto read_back_bytes = [&](const StoreChoice& choice) {
+    std::fill(table.begin(), table.end(), BlockState{});
+    model_ = std::make_unique<CapacityModel>(node_, load, 1, table);
+    std::vector<CapacityModel::BatchBlock> first;
+    std::vector<CapacityModel::BatchBlock> second;
+    for (uint32_t i = 0; i < 512; ++i) {
+      first.push_back(Block(i, load.contents()[i]));
+      second.push_back(Block(512 + i, load.contents()[i]));
+    }
+    Store(first, choice);
+    uint64_t bytes = 0;
+    for (const Transfer& transfer : model_->read_back()) bytes += transfer.bytes;
+    EXPECT_EQ(bytes, 0u) << "nothing to be compared with";
+    Store(second, choice);
+    for (const Transfer& transfer : model_->read_back()) bytes += transfer.bytes;
+    return bytes;
+  };
+
+  EXPECT_EQ(read_back_bytes(kDedup), 0u) << "fingerprints prove it";
+  EXPECT_GT(read_back_bytes(sampled), 0.7 * 2 * kMiB);
+}
+
+TEST_F(CapacityModelTest, EqualBlocksOfABatchAreToldInMemory) {
+  // Three of a content that no look-up has seen, far from each other.
+  std::vector<trace::TraceRecord> records(2, {.op = trace::TraceOp::kWrite, .bytes = 64 * 4096});
+  for (uint64_t i = 0; i < 64; ++i) {
+    records[0].fingerprints.push_back(1 + i);
+    records[1].fingerprints.push_back(1 + i);
+  }
+  const RequestStream load = MakeLoad(records, 512 * kMiB);
+  table_.assign(load.block_count(), BlockState{});
+  model_ = std::make_unique<CapacityModel>(node_, load, 1, table_);
+  for (uint32_t content = 1; content <= load.content_count(); ++content) {
+    Store({Block(0, content), Block(2, content), Block(4, content)},
+          {.dedup = storage::Dedup::kSampled});
+    ASSERT_EQ(model_->usage().unique_blocks, 1u) << content;
+    for (const uint32_t block : {0, 2, 4}) model_->Unmap(block);
+    ASSERT_EQ(model_->usage().unique_blocks, 0u) << content;
+  }
+}
+
 TEST_F(CapacityModelTest, ContentFromOutsideTheSampleIsNotStored) {
   Store({Block(0, 1 | RequestStream::kSeenOutside)}, kDedup);
 

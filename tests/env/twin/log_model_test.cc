@@ -143,6 +143,34 @@ TEST_F(LogModelTest, AGroupWaitsForTheDeviceWhenAllBuffersAreBusy) {
 }
 
 // Property: against a plain model, over random writes, trims, destage and release.
+TEST_F(LogModelTest, AfterABurstTheLastGroupsServeReadsForLonger) {
+  // Two buffers take turns while the device follows; after a burst all sixteen do.
+  const auto readable = [&] {
+    uint32_t count = 0;
+    for (uint32_t block = 0; block < 2'000; ++block) {
+      count += table_[block].log != 0 && log_.InBuffer(table_[block].log) ? 1 : 0;
+    }
+    return count;
+  };
+  for (uint32_t block = 0; block < 2'000; ++block) Write(block);
+  EXPECT_LE(readable(), 2 * storage::kGroupBlocksMax);
+
+  log_.UseAllBuffers();
+  for (uint32_t block = 0; block < 2'000; ++block) Write(block);
+
+  EXPECT_GT(readable(), (storage::kGroupBuffers - 2) * storage::kGroupBlocksMax);
+}
+
+TEST_F(LogModelTest, CountsTheGroupsThatAWriteFilled) {
+  for (uint32_t block = 0; block < storage::kGroupBlocksMax - 1; ++block) Write(block);
+  EXPECT_EQ(log_.full_groups(), 0u);
+  Write(900);
+  EXPECT_EQ(log_.full_groups(), 1u);
+  Write(901);
+  Flush();  // closes one that is not full
+  EXPECT_EQ(log_.full_groups(), 1u);
+}
+
 TEST_F(LogModelTest, AgreesWithAModelOverRandomSteps) {
   Rng rng(42);
   std::map<uint32_t, bool> model;  // block -> dirty

@@ -65,7 +65,8 @@ TEST(SimulatorLatencyTest, AMissOnAnIdleDiskTakesSeekRotationAndTransfer) {
 }
 
 TEST(SimulatorLatencyTest, AWriteIsAnsweredFromMemory) {
-  const SimulatorConfig config = Bare();
+  SimulatorConfig config = Bare();
+  config.node.cpu.group_close = 0;  // TheWriteThatFillsAGroupHandsItToTheDevice
   const RequestStream load = Sparse(TraceOp::kWrite, 400);
   const auto simulator = MakeSimulator(config, load);
 
@@ -147,6 +148,45 @@ TEST(SimulatorLatencyTest, AFlushWaitsForItsGroupAndTheDevice) {
   EXPECT_NEAR(seen.metrics.flush.mean_ns * 2,
               2 * config.node.cpu.flush_request + group_ns + 15e3 + config.node.cpu.device_wait,
               2e3);
+}
+
+TEST(SimulatorLatencyTest, AFlushThatARunningOneCoversIsAnsweredWithIt) {
+  const SimulatorConfig config = Bare();
+  // The second flush comes while the first one waits for the device, and nothing was written in
+  // between: it ends with the first instead of asking for a group and a device flush of its own.
+  const RequestStream load = MakeLoad({{.op = TraceOp::kWrite, .offset = 0, .bytes = 4096},
+                                       {.time_ns = kNsPerMs, .op = TraceOp::kFlush},
+                                       {.time_ns = kNsPerMs + 25'000, .op = TraceOp::kFlush}},
+                                      512 * kMiB, kNsPerS);
+  const auto simulator = MakeSimulator(config, load);
+
+  const WindowResult seen = simulator->RunWindow(0.5);
+
+  ASSERT_EQ(seen.metrics.flush.ops, 2u);
+  const double group_ns = 18e3 + 0.28e3 + 8192 / 3.2;
+  const double one_ns =
+      config.node.cpu.flush_request + group_ns + 15e3 + config.node.cpu.device_wait;
+  EXPECT_NEAR(seen.metrics.flush.mean_ns * 2, one_ns + (one_ns - 25e3), 4e3);
+}
+
+TEST(SimulatorLatencyTest, TheWriteThatFillsAGroupHandsItToTheDevice) {
+  SimulatorConfig config = Bare();
+  config.node.cpu.group_close = 500'000;
+  std::vector<trace::TraceRecord> records;
+  for (uint64_t i = 0; i < 63; ++i) {
+    records.push_back(
+        {.time_ns = (i + 1) * 5'000, .op = TraceOp::kWrite, .offset = i * 4096, .bytes = 4096});
+  }
+  const RequestStream load = MakeLoad(records, 512 * kMiB);
+  const auto simulator = MakeSimulator(config, load);
+
+  const WindowResult seen = simulator->RunWindow(0.5);
+
+  // A group has 63 blocks: the last write alone is slow.
+  ASSERT_EQ(seen.metrics.write.ops, 63u);
+  EXPECT_LT(seen.metrics.write.p50_ns, 10e3);
+  EXPECT_GT(seen.metrics.write.latency.QuantileNs(1), 450e3);
+  EXPECT_LT(seen.metrics.write.latency.QuantileNs(0.97), 20e3);
 }
 
 TEST(SimulatorLatencyTest, AFuaWriteIsAsSlowAsAFlush) {
