@@ -15,11 +15,13 @@
 #include "api/cli/sweep_picture.h"
 #include "api/cli/synth_options.h"
 #include "api/cli/table.h"
+#include "api/cli/twin_fit_command.h"
 #include "api/cli/twin_node.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "engine/goal/goal.h"
+#include "env/twin/model_file.h"
 #include "env/twin/sweep.h"
 #include "env/twin/trace_load.h"
 #include "env/twin/twin_environment.h"
@@ -46,7 +48,9 @@ constexpr const char* kFooter =
     "  ebb twin run --node /tmp/alpha/control.sock --minutes 2 --set destage_watermark=70\n"
     "  ebb twin sweep --node /tmp/alpha/control.sock --count 1000 --goal read\n"
     "--sample 10 simulates a tenth of the load on a tenth of the node: ten times faster, and the\n"
-    "index moves by about 2 % (more where p50 stands between two kinds of answers).";
+    "index moves by about 2 % (more where p50 stands between two kinds of answers).\n"
+    "Devices and costs are those of named classes and of our bench machine, unless `ebb twin fit`\n"
+    "measured yours: --model node.toml";
 
 // What both commands take.
 struct TwinOrder {
@@ -65,7 +69,15 @@ struct TwinOrder {
   uint64_t capacity_bytes = 0;  // 0: not told
   std::string trace;
   std::string preset;
+  std::string model_path;
   std::vector<std::string> knobs;
+  // Options that win over a model's file when they are used.
+  struct Told {
+    CLI::Option* cores = nullptr;
+    CLI::Option* workers = nullptr;
+    CLI::Option* cache_shape = nullptr;
+    CLI::Option* capacity_shape = nullptr;
+  } told;
   int clients = 0;
   uint32_t sample = 1;
   uint64_t seed = 1;
@@ -109,17 +121,25 @@ void AddNodeOptions(CLI::App* command, TwinOrder& order) {
            "size of each capacity device; for a trace as much as its volume needs");
   command->add_option("--capacity-count", node.capacity_count, "capacity devices")
       ->capture_default_str();
-  command->add_option("--cache-shape", node.cache_device, "the cache device's class")
-      ->check(CLI::IsMember(shapes))
-      ->capture_default_str();
-  command->add_option("--capacity-shape", node.capacity_device, "the capacity devices' class")
-      ->check(CLI::IsMember(shapes))
-      ->capture_default_str();
+  order.told.cache_shape =
+      command->add_option("--cache-shape", node.cache_device, "the cache device's class")
+          ->check(CLI::IsMember(shapes))
+          ->capture_default_str();
+  order.told.capacity_shape =
+      command->add_option("--capacity-shape", node.capacity_device, "the capacity devices' class")
+          ->check(CLI::IsMember(shapes))
+          ->capture_default_str();
   AddBytes(command, "--memory", node.host_memory_bytes,
            "of the host: the read cache takes at most a tenth");
-  command->add_option("--cores", node.cores, "processor cores")->capture_default_str();
-  command->add_option("--workers", node.workers, "requests under way in the front end at once")
-      ->capture_default_str();
+  order.told.cores =
+      command->add_option("--cores", node.cores, "processor cores")->capture_default_str();
+  order.told.workers =
+      command->add_option("--workers", node.workers, "requests under way in the front end at once")
+          ->capture_default_str();
+  command
+      ->add_option("--model", order.model_path,
+                   "devices and costs as `ebb twin fit` measured them; other options win")
+      ->check(CLI::ExistingFile);
   command->add_flag("--empty{false}", node.prefilled, "nothing was written before");
   command->add_option("--preset", order.preset, "begin with the preset of this device class")
       ->check(CLI::IsMember({"disk", "sata-ssd", "qlc-ssd", "nvme", "unknown"}));
@@ -142,7 +162,7 @@ void AddLoadOptions(CLI::App* command, TwinOrder& order) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--seed", order.seed, "same seed, same numbers")->capture_default_str();
-  AddWatchOptions(command, order.watch, {"--set", "--clients", "--sample", "--seed"});
+  AddWatchOptions(command, order.watch, {"--set", "--clients", "--sample", "--seed", "--model"});
 }
 
 absl::StatusOr<twin::RequestStream> MakeLoad(TwinOrder& order) {
@@ -192,7 +212,21 @@ uint64_t CapacityFor(const twin::NodeModel& node) {
   return std::max(share + share / 2, kGiB);
 }
 
+// The file's model, and what was said besides on the command line.
+absl::Status ReadModel(TwinOrder& order) {
+  if (order.model_path.empty()) return absl::OkStatus();
+  EBB_ASSIGN_OR_RETURN(twin::NodeModel node, twin::LoadNodeModel(order.model_path, order.node));
+  const auto& told = order.told;
+  if (told.cores->count() > 0) node.cores = order.node.cores;
+  if (told.workers->count() > 0) node.workers = order.node.workers;
+  if (told.cache_shape->count() > 0) node.cache_fitted.reset();
+  if (told.capacity_shape->count() > 0) node.capacity_fitted.reset();
+  order.node = node;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<twin::SimulatorConfig> MakeConfig(TwinOrder& order) {
+  EBB_RETURN_IF_ERROR(ReadModel(order));
   if (order.node.capacity_count < 1) {
     return absl::InvalidArgumentError("a node has capacity devices");
   }
@@ -207,19 +241,24 @@ absl::StatusOr<twin::SimulatorConfig> MakeConfig(TwinOrder& order) {
   return config;
 }
 
-// As the node is.
-twin::SimulatorConfig ConfigOf(const twin::LiveNode& live, const TwinOrder& order) {
-  return {.node = live.model,
-          .setting = live.setting,
-          .seed = order.seed,
-          .closed_loop_clients = order.clients > 0 ? order.clients : live.closed_loop_clients};
+// As the node is, with what `ebb twin fit` measured of it.
+absl::StatusOr<twin::SimulatorConfig> ConfigOf(const twin::LiveNode& live, const TwinOrder& order) {
+  twin::SimulatorConfig config{
+      .node = live.model,
+      .setting = live.setting,
+      .seed = order.seed,
+      .closed_loop_clients = order.clients > 0 ? order.clients : live.closed_loop_clients};
+  if (!order.model_path.empty()) {
+    EBB_ASSIGN_OR_RETURN(config.node, twin::LoadNodeModel(order.model_path, live.model));
+  }
+  return config;
 }
 
 // The node beside its twin; with knobs told, beside what its twin would do with those as well.
 absl::Status RunNodesTwin(Session& session, TwinOrder& order) {
   EBB_ASSIGN_OR_RETURN(const twin::LiveNode live, Watch(session, order.watch));
   const twin::RequestStream load = live.load.Sample(order.sample, order.seed);
-  twin::SimulatorConfig config = ConfigOf(live, order);
+  EBB_ASSIGN_OR_RETURN(twin::SimulatorConfig config, ConfigOf(live, order));
   EBB_ASSIGN_OR_RETURN(twin::WindowResult as_it_is, PredictNode(config, load, live));
   Comparison comparison{.live = live, .as_it_is = std::move(as_it_is)};
   if (!order.knobs.empty()) {
@@ -372,7 +411,7 @@ absl::StatusOr<Subject> SubjectOf(Session& session, TwinOrder& order) {
   }
   EBB_ASSIGN_OR_RETURN(subject.live, Watch(session, order.watch));
   subject.load = subject.live->load.Sample(order.sample, order.seed);
-  subject.config = ConfigOf(*subject.live, order);
+  EBB_ASSIGN_OR_RETURN(subject.config, ConfigOf(*subject.live, order));
   EBB_ASSIGN_OR_RETURN(subject.as_it_is, PredictNode(subject.config, subject.load, *subject.live));
   EBB_RETURN_IF_ERROR(SetKnobs(order.knobs, subject.config.setting));
   return subject;
@@ -481,6 +520,7 @@ void AddTwinCommands(CLI::App& app, Session& session) {
   twin->footer(kFooter);
   AddRun(*twin, session);
   AddSweep(*twin, session);
+  AddTwinFitCommand(*twin, session);
 }
 
 }  // namespace ebb::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -16,26 +17,50 @@ namespace {
 // Longer ones are somebody else's doing, not the scheduler's ordinary turn.
 constexpr double kOvershootMaxNs = 2e6;
 
-void SleepPrecisely(Clock& clock) {
+constexpr size_t kThreads = 16;
+
+void SleepPrecisely(Clock& clock, uint64_t until_ns) {
   prctl(PR_SET_TIMERSLACK, 1'000UL);
-  clock.SleepUntilNs(clock.MonotonicNs() + kPaceNs);
+  clock.SleepUntilNs(until_ns);
 }
 
 }  // namespace
 
+absl::StatusOr<PacedTimes> PacedTimes::Measure(size_t count,
+                                               const std::function<absl::Status(size_t i)>& step) {
+  Clock& clock = RealClock();
+  const uint64_t begin_ns = clock.MonotonicNs();
+  PacedTimes times;
+  absl::Status status;
+  std::mutex mutex;  // of all three
+  const auto work = [&](size_t thread) {
+    for (size_t i = thread; i < count; i += kThreads) {
+      SleepPrecisely(clock, begin_ns + (i + 1) * kPaceNs);
+      const std::lock_guard lock(mutex);
+      const uint64_t from_ns = clock.MonotonicNs();
+      status.Update(step(i));
+      if (!status.ok()) return;
+      times.sorted_ns_.push_back(clock.MonotonicNs() - from_ns);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+  EBB_RETURN_IF_ERROR(status);
+  if (times.sorted_ns_.empty()) return absl::InvalidArgumentError("nothing to be measured");
+  std::sort(times.sorted_ns_.begin(), times.sorted_ns_.end());
+  return times;
+}
+
+double PacedTimes::QuantileNs(double q) const {
+  const auto last = static_cast<double>(sorted_ns_.size() - 1);
+  return static_cast<double>(sorted_ns_[static_cast<size_t>(q * last)]);
+}
+
 absl::StatusOr<double> PacedMedianNs(size_t count,
                                      const std::function<absl::Status(size_t i)>& step) {
-  Clock& clock = RealClock();
-  std::vector<uint64_t> took_ns;
-  for (size_t i = 0; i < count; ++i) {
-    SleepPrecisely(clock);
-    const uint64_t begin_ns = clock.MonotonicNs();
-    EBB_RETURN_IF_ERROR(step(i));
-    took_ns.push_back(clock.MonotonicNs() - begin_ns);
-  }
-  const auto middle = took_ns.begin() + static_cast<ptrdiff_t>(count / 2);
-  std::nth_element(took_ns.begin(), middle, took_ns.end());
-  return static_cast<double>(*middle);
+  EBB_ASSIGN_OR_RETURN(const PacedTimes times, PacedTimes::Measure(count, step));
+  return times.MedianNs();
 }
 
 double SleepOvershootNs(size_t count, int busy_threads) {
@@ -51,7 +76,7 @@ double SleepOvershootNs(size_t count, int busy_threads) {
   double sum_ns = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t due_ns = clock.MonotonicNs() + kPaceNs;
-    SleepPrecisely(clock);
+    SleepPrecisely(clock, due_ns);
     sum_ns += std::min(static_cast<double>(clock.MonotonicNs() - due_ns), kOvershootMaxNs);
   }
   stop = true;

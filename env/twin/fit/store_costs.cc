@@ -122,12 +122,16 @@ absl::Status MeasureRequests(const NodeCostOptions& options, size_t count, CpuCo
   uint64_t counter = 0;
   FillBlocks(data.span(), kRandom, counter);
   const auto write = [&](uint64_t bytes) {
-    return PacedMedianNs(count, [&, bytes](size_t i) {
+    return PacedTimes::Measure(count, [&, bytes](size_t i) {
       return volume.Write(Place(i, bytes), data.span(0, bytes), /*fua=*/false);
     });
   };
-  EBB_ASSIGN_OR_RETURN(const double write_small_ns, write(kBlock));
-  EBB_ASSIGN_OR_RETURN(const double write_large_ns, write(kLarge));
+  EBB_ASSIGN_OR_RETURN(const PacedTimes small, write(kBlock));
+  EBB_ASSIGN_OR_RETURN(const PacedTimes large, write(kLarge));
+  // A group has 63 blocks: every fourth large write fills one and hands it to the device.
+  const double write_small_ns = small.MedianNs();
+  const double write_large_ns = large.QuantileNs(0.375);
+  cpu.group_close = std::max(0.0, large.QuantileNs(0.875) - write_large_ns);
   cpu.write_block = std::max(0.0, (write_large_ns - write_small_ns) / (kLargeBlocks - 1));
   cpu.write_request = std::max(0.0, write_small_ns - cpu.write_block);
   EBB_ASSIGN_OR_RETURN(

@@ -129,5 +129,97 @@ TEST(SweepPictureTest, HasAPanelForEachKnobThatMoved) {
   EXPECT_EQ(circles, 6u);
 }
 
+TEST(TwinFitTest, WhatWasMeasuredIsWhatTheTwinRuns) {
+  const testing::ScratchFolder scratch;
+  const std::string model = scratch.path() + "/node.toml";
+
+  // Flash made twenty times slower.
+  const auto fit = Twin({"fit", "--capacity-shape", "sata-ssd:0.05", "--quick", "--out", model});
+
+  ASSERT_EQ(fit.exit_code, 0) << fit.err;
+  EXPECT_THAT(fit.err, HasSubstr("fitted from class"));
+  EXPECT_THAT(fit.err, HasSubstr("4 KiB read"));
+  const std::string text = ReadFile(model);
+  EXPECT_THAT(text, HasSubstr("[capacity]\nfamily = \"flash\""));
+  const auto p99 = [](const testing::ProgramResult& run) {
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return nlohmann::json::parse(run.out)["windows"][1]["read"]["p99_us"].get<double>();
+  };
+  std::vector<std::string> plain = {"run",
+                                    "--windows",
+                                    "2",
+                                    "--json",
+                                    "--volume-size",
+                                    "512M",
+                                    "--cache-size",
+                                    "64M",
+                                    "--working-set",
+                                    "256M",
+                                    "--rate",
+                                    "100",
+                                    "--duration",
+                                    "5s",
+                                    "--set",
+                                    "nvme_read_share=0",
+                                    "--set",
+                                    "read_cache_bytes=0"};
+  std::vector<std::string> fitted = plain;
+  fitted.insert(fitted.end(), {"--model", model});
+  std::vector<std::string> class_wins = fitted;
+  class_wins.insert(class_wins.end(), {"--capacity-shape", "sata-ssd"});
+  EXPECT_GT(p99(Twin(fitted)), 1'500);
+  EXPECT_LT(p99(Twin(class_wins)), 1'000);
+}
+
+TEST(TwinFitTest, RefusesWhatCouldDestroyOrSaysNothing) {
+  const testing::ScratchFolder scratch;
+  const std::string there = scratch.path() + "/there.toml";
+  std::ofstream(there) << "precious";
+  const std::string device = scratch.path() + "/device.img";
+  std::ofstream(device) << std::string(1 << 20, 'x');
+
+  const auto nothing = Twin({"fit", "--out", "-"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing to be measured"));
+
+  const auto over_file = Twin({"fit", "--capacity-shape", "nvme", "--out", there});
+  EXPECT_NE(over_file.exit_code, 0);
+  EXPECT_THAT(over_file.err, HasSubstr("--replace"));
+  EXPECT_EQ(ReadFile(there), "precious");
+
+  const auto other = Twin({"fit", "--capacity", device, "--overwrite", there, "--out", "-"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("is not what --cache or --capacity measures"));
+
+  const auto foreign = Twin({"fit", "--capacity", device, "--overwrite", device, "--out", "-"});
+  EXPECT_NE(foreign.exit_code, 0);
+  EXPECT_EQ(ReadFile(device), std::string(1 << 20, 'x'));
+
+  const auto missing = Twin({"fit", "--cache", device + ".not", "--out", "-"});
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.err, HasSubstr("--create"));
+
+  const auto full = Twin({"fit", "--costs", scratch.path(), "--out", "-"});
+  EXPECT_NE(full.exit_code, 0);
+  EXPECT_THAT(full.err, HasSubstr("not an empty folder"));
+  EXPECT_EQ(ReadFile(there), "precious");
+
+  const auto half = Twin({"fit", "--nbd", "nbd://localhost", "--out", "-"});
+  EXPECT_EQ(half.exit_code, 2);
+  EXPECT_THAT(half.err, HasSubstr("--control"));
+}
+
+TEST(TwinFitTest, AFaultOfTheModelHasItsPlace) {
+  const testing::ScratchFolder scratch;
+  const std::string model = scratch.path() + "/node.toml";
+  std::ofstream(model) << "[cpu]\nread_blok = 5\n";
+
+  const auto run = Twin(Small({"run", "--windows", "1", "--model", model}));
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("node.toml:2:"));
+  EXPECT_THAT(run.err, HasSubstr("read_block"));
+}
+
 }  // namespace
 }  // namespace ebb::cli
