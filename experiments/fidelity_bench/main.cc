@@ -40,6 +40,7 @@ struct Arguments {
   int settings = 32;
   int repeats = 3;
   bool quick = false;
+  bool twin_only = false;
 };
 
 // Settings are the same for all workloads: every knob may move (the scrubber's rate excepted).
@@ -106,9 +107,8 @@ std::vector<Run> RandomOrder(size_t workloads, size_t settings, Rng& rng) {
   return runs;
 }
 
-absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>& workloads,
-                         const std::vector<env::Setting>& settings, LiveNode& node,
-                         LiveResults& results) {
+void MakeCells(const std::vector<Workload>& workloads, const std::vector<env::Setting>& settings,
+               LiveResults& results) {
   for (const Workload& workload : workloads) {
     WorkloadCells& cells = results.workloads.emplace_back();
     cells.name = workload.name;
@@ -116,6 +116,12 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
     cells.offered_bytes_per_s = OfferedBytesPerS(workload, results.times);
     for (size_t s = 0; s < settings.size(); ++s) cells.cells.push_back({.setting = s});
   }
+}
+
+// A run that fails costs its own measurement only; a cell without any is left out.
+absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>& workloads,
+                         const std::vector<env::Setting>& settings, LiveNode& node,
+                         LiveResults& results) {
   Rng rng(99);
   Progress progress(static_cast<size_t>(arguments.repeats) * workloads.size() *
                     (settings.size() + 1));
@@ -125,13 +131,21 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
       absl::StatusOr<Outcome> outcome =
           node.Run(workload, twin::ToStorageSetting(settings[run.setting]), results.times,
                    1 + static_cast<uint64_t>(repeat));
-      if (!outcome.ok()) {
-        return Annotate(outcome.status(),
-                        fmt::format("{}, setting {}", workload.name, run.setting));
+      if (outcome.ok()) {
+        results.workloads[run.workload].cells[run.setting].live.push_back(*std::move(outcome));
+      } else {
+        fmt::print(stderr, "[fidelity bench] {}, setting {}: {}\n", workload.name, run.setting,
+                   outcome.status().ToString());
       }
-      results.workloads[run.workload].cells[run.setting].live.push_back(*std::move(outcome));
       progress.Show(workload.name);
     }
+    if (!arguments.keep_path.empty()) EBB_RETURN_IF_ERROR(SaveLive(arguments.keep_path, results));
+  }
+  for (WorkloadCells& cells : results.workloads) {
+    if (cells.cells.front().live.empty()) {
+      return absl::InternalError(fmt::format("{}: the default setting never ran", cells.name));
+    }
+    std::erase_if(cells.cells, [](const Cell& cell) { return cell.live.empty(); });
   }
   return absl::OkStatus();
 }
@@ -228,11 +242,16 @@ absl::StatusOr<LiveResults> GetLive(const Arguments& arguments, std::vector<Work
   if (!arguments.reuse_path.empty()) {
     EBB_ASSIGN_OR_RETURN(results, LoadLive(arguments.reuse_path));
   } else {
-    results.seconds = 4;
+    results.seconds = results.times.settle_seconds + results.times.measure_seconds + 0.4;
   }
   EBB_ASSIGN_OR_RETURN(workloads, ChooseWorkloads(arguments, results.seconds));
   if (arguments.reuse_path.empty()) {
     settings = MakeSettings(workloads.front().shape, static_cast<size_t>(arguments.settings));
+    MakeCells(workloads, settings, results);
+    if (arguments.twin_only) {
+      results.models.resize(workloads.size());
+      return results;
+    }
     const uint64_t scratch_bytes = 256 * kMiB;
     EBB_ASSIGN_OR_RETURN(
         const std::string scratch,
@@ -243,7 +262,6 @@ absl::StatusOr<LiveResults> GetLive(const Arguments& arguments, std::vector<Work
     std::error_code error;
     std::filesystem::remove_all(scratch, error);
     EBB_RETURN_IF_ERROR(status);
-    if (!arguments.keep_path.empty()) EBB_RETURN_IF_ERROR(SaveLive(arguments.keep_path, results));
     return results;
   }
   // The file names its workloads; what is not there any more is left out.
@@ -276,6 +294,13 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   EBB_ASSIGN_OR_RETURN(LiveResults results, GetLive(arguments, workloads, settings));
   fmt::print(stderr, "[fidelity bench] simulating the same cells\n");
   EBB_RETURN_IF_ERROR(Simulate(workloads, settings, results));
+  if (arguments.twin_only) {
+    if (arguments.cells_path.empty()) {
+      return absl::InvalidArgumentError("--twin-only needs --cells, there is no verdict");
+    }
+    EBB_RETURN_IF_ERROR(WriteCells(arguments.cells_path, workloads, settings, results));
+    return true;
+  }
   if (!arguments.cells_path.empty()) {
     EBB_RETURN_IF_ERROR(WriteCells(arguments.cells_path, workloads, settings, results));
   }
@@ -302,13 +327,19 @@ int Main(int argc, char** argv) {
   CLI::Option* repeats = app.add_option("--repeats", arguments.repeats, "live runs of each cell")
                              ->check(CLI::Range(1, 100))
                              ->capture_default_str();
-  app.add_option("--keep-live", arguments.keep_path, "write the live results to this file");
+  app.add_option("--keep-live", arguments.keep_path,
+                 "write the live results to this file after every repeat; by default beside --out");
   app.add_option("--reuse-live", arguments.reuse_path,
                  "take live results and fit from such a file: only the twin runs");
   app.add_option("--cells", arguments.cells_path, "write every cell's numbers as CSV to this file");
+  app.add_flag("--twin-only", arguments.twin_only,
+               "no live node: the cells of an unfitted twin, to choose loads by");
   app.add_flag("--quick", arguments.quick,
                "4 settings, 2 repeats: to see that it works, in about three minutes");
   CLI11_PARSE(app, argc, argv);
+  if (arguments.keep_path.empty() && !arguments.out_path.empty()) {
+    arguments.keep_path = arguments.out_path + ".live";
+  }
   if (arguments.quick && settings->empty()) arguments.settings = 4;
   if (arguments.quick && repeats->empty()) arguments.repeats = 2;
   const absl::StatusOr<bool> all_hold = RunBench(arguments);

@@ -237,6 +237,51 @@ void Judge(const std::vector<WorkloadCells>& workloads, storage_bench::Samples& 
   samples.Add("fidelity.best_setting_regret", worst_regret);
 }
 
+namespace {
+
+// The cells that are predicted worst: where to look next.
+std::string WorstCells(const std::vector<WorkloadCells>& workloads) {
+  constexpr size_t kShown = 12;
+  struct Line {
+    double error = 0;
+    std::string text;
+  };
+  struct Named {
+    const char* name;
+    Quantity quantity;
+    double unit;
+  };
+  constexpr Named kNamed[] = {{"read p50 us", ReadP50, 1e3},
+                              {"write p50 us", WriteP50, 1e3},
+                              {"read p99 us", ReadP99, 1e3},
+                              {"write p99 us", WriteP99, 1e3},
+                              {"MB/s", Throughput, 1e6}};
+  std::vector<Line> lines;
+  for (const WorkloadCells& workload : workloads) {
+    for (const Cell& cell : workload.cells) {
+      for (const Named& one : kNamed) {
+        const double error = Error(cell, one.quantity);
+        if (error < 0) continue;
+        std::vector<double> live;
+        for (const Outcome& outcome : cell.live) live.push_back(one.quantity(outcome) / one.unit);
+        lines.push_back(
+            {error, fmt::format("  {:10} setting {:3}  {:13} live {:10.4g} ({:.4g} to "
+                                "{:.4g})  twin {:10.4g}\n",
+                                workload.name, cell.setting, one.name, Quantile(live, 0.5),
+                                Quantile(live, 0), Quantile(live, 1),
+                                one.quantity(cell.twin) / one.unit)});
+      }
+    }
+  }
+  std::sort(lines.begin(), lines.end(),
+            [](const Line& a, const Line& b) { return a.error > b.error; });
+  std::string text = "predicted worst:\n";
+  for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) text += lines[i].text;
+  return text;
+}
+
+}  // namespace
+
 std::string Table(const std::vector<WorkloadCells>& workloads) {
   std::string text = fmt::format("{:10} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9}\n",
                                  "workload", "signs", "of judged", "SDE", "Spearman", "p50 err",
@@ -263,7 +308,7 @@ std::string Table(const std::vector<WorkloadCells>& workloads) {
         medians[0], medians[1], medians[2], 100 * RelativeRegret(indexes), saturated,
         workload.cells.size());
   }
-  return text;
+  return text + WorstCells(workloads);
 }
 
 }  // namespace ebb::fidelity_bench

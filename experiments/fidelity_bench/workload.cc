@@ -43,15 +43,20 @@ std::vector<SynthSpec> SynthSpecs() {
   NodeShape disks;
   disks.capacity_model = "disk-7200";
   disks.capacity_speed = 8;
+  // One device, so slow that what is written soon waits for it.
+  NodeShape slow_flash;
+  slow_flash.capacity_count = 1;
+  slow_flash.capacity_bytes = 640 * kMiB;
+  slow_flash.capacity_speed = 0.12;
   return {
       {"mixed", "70 % reads, 4 and 16 KiB, Zipf 0.9, flash", 2'500,
        "block=4k:3/16k:1,read=0.7,working-set=160M,zipf=0.9,duplicate=0.1,compressible=0.7", flash},
-      {"writes", "80 % writes, 4 to 64 KiB, Zipf 0.6, flushes, flash", 1'500,
+      {"writes", "80 % writes, 4 to 64 KiB, Zipf 0.6, flushes, one slow flash device", 3'600,
        "block=4k:2/16k:1/64k:1,read=0.2,working-set=128M,zipf=0.6,duplicate=0.2,"
        "compressible=0.5,flush-every=100",
-       flash},
-      {"disks", "60 % reads, 8 KiB, Zipf 1.0, disks made 8 times faster", 1'200,
-       "block=8k,read=0.6,working-set=160M,zipf=1.0,compressible=0.7", disks}};
+       slow_flash},
+      {"disks", "60 % reads, 8 KiB, Zipf 0.6, disks made 8 times faster", 1'400,
+       "block=8k,read=0.6,working-set=160M,zipf=0.6,compressible=0.7", disks}};
 }
 
 std::vector<TraceSpec> TraceSpecs() {
