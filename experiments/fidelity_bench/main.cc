@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "env/twin/fit/fit_target.h"
 #include "env/twin/fit/node_costs.h"
 #include "env/twin/sweep.h"
 #include "env/twin/twin_environment.h"
@@ -41,6 +44,7 @@ struct Arguments {
   int repeats = 3;
   bool quick = false;
   bool twin_only = false;
+  bool class_devices = false;
 };
 
 // Settings are the same for all workloads: every knob may move (the scrubber's rate excepted).
@@ -150,6 +154,40 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
   return absl::OkStatus();
 }
 
+// What probes of a shaped device make of it; nothing when they do not agree with each other, as on
+// a machine that is busy with something else: then its class stands for it.
+absl::StatusOr<std::optional<storage::ServiceParameters>> FitShape(const std::string& model,
+                                                                   double speed) {
+  constexpr double kErrorMax = 0.10;
+  EBB_ASSIGN_OR_RETURN(const twin::FittedDevice fitted,
+                       twin::MeasureAndFit({.shape = model, .speed = speed}, {}));
+  const bool use = fitted.fit.error_median <= kErrorMax;
+  fmt::print(stderr, "[fidelity bench] {} x {}: fitted, error {:.1f} % in the middle{}\n", model,
+             speed, 100 * fitted.fit.error_median, use ? "" : "; not used, too far off");
+  if (!use) return std::nullopt;
+  return fitted.fit.parameters;
+}
+
+absl::Status FitDevices(const std::vector<Workload>& workloads, LiveResults& results) {
+  std::map<std::pair<std::string, double>, std::optional<storage::ServiceParameters>> known;
+  const auto find = [&](const std::string& model,
+                        double speed) -> absl::StatusOr<std::optional<storage::ServiceParameters>> {
+    const auto [found, is_new] = known.try_emplace({model, speed});
+    if (is_new) {
+      EBB_ASSIGN_OR_RETURN(found->second, FitShape(model, speed));
+    }
+    return found->second;
+  };
+  for (size_t i = 0; i < workloads.size(); ++i) {
+    const NodeShape& shape = workloads[i].shape;
+    EBB_ASSIGN_OR_RETURN(results.models[i].cache_fitted,
+                         find(shape.cache_model, shape.cache_speed));
+    EBB_ASSIGN_OR_RETURN(results.models[i].capacity_fitted,
+                         find(shape.capacity_model, shape.capacity_speed));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Fit(const Arguments& arguments, const std::vector<Workload>& workloads,
                  const std::string& scratch, LiveNode& node, LiveResults& results) {
   twin::NodeCostOptions options;
@@ -167,14 +205,17 @@ absl::Status Fit(const Arguments& arguments, const std::vector<Workload>& worklo
     model.cpu.nbd_request = node.ClientCostNs(workload, 1);
     results.models.push_back(model);
   }
-  return absl::OkStatus();
+  return arguments.quick ? absl::OkStatus() : FitDevices(workloads, results);
 }
 
 absl::Status Simulate(const std::vector<Workload>& workloads,
-                      const std::vector<env::Setting>& settings, LiveResults& results) {
+                      const std::vector<env::Setting>& settings, bool class_devices,
+                      LiveResults& results) {
   for (size_t w = 0; w < workloads.size(); ++w) {
     const twin::RequestStream stream = workloads[w].Stream();
-    const twin::NodeModel model = TwinModel(results.models[w], workloads[w].shape);
+    twin::NodeModel fitted = results.models[w];
+    if (class_devices) fitted.cache_fitted = fitted.capacity_fitted = std::nullopt;
+    const twin::NodeModel model = TwinModel(fitted, workloads[w].shape);
     for (Cell& cell : results.workloads[w].cells) {
       EBB_ASSIGN_OR_RETURN(
           cell.twin,
@@ -293,7 +334,7 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   std::vector<env::Setting> settings;
   EBB_ASSIGN_OR_RETURN(LiveResults results, GetLive(arguments, workloads, settings));
   fmt::print(stderr, "[fidelity bench] simulating the same cells\n");
-  EBB_RETURN_IF_ERROR(Simulate(workloads, settings, results));
+  EBB_RETURN_IF_ERROR(Simulate(workloads, settings, arguments.class_devices, results));
   if (arguments.twin_only) {
     if (arguments.cells_path.empty()) {
       return absl::InvalidArgumentError("--twin-only needs --cells, there is no verdict");
@@ -332,6 +373,8 @@ int Main(int argc, char** argv) {
   app.add_option("--reuse-live", arguments.reuse_path,
                  "take live results and fit from such a file: only the twin runs");
   app.add_option("--cells", arguments.cells_path, "write every cell's numbers as CSV to this file");
+  app.add_flag("--class-devices", arguments.class_devices,
+               "the twin's devices are the classes, not what was fitted to them");
   app.add_flag("--twin-only", arguments.twin_only,
                "no live node: the cells of an unfitted twin, to choose loads by");
   app.add_flag("--quick", arguments.quick,
