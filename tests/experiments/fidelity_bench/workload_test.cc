@@ -1,6 +1,5 @@
 #include "experiments/fidelity_bench/workload.h"
 
-
 #include "experiments/fidelity_bench/gate_clock.h"
 #include "experiments/fidelity_bench/live_file.h"
 #include "experiments/fidelity_bench/twin_node.h"
