@@ -6,7 +6,7 @@ namespace ebb::env {
 
 uint64_t ToTraceFingerprint(uint64_t fingerprint, uint16_t compressed_per_mille) {
   if (fingerprint == 0) return 0;
-  return fingerprint << 4 | std::min(compressed_per_mille * 16 / 1000, 15);
+  return fingerprint << 4 | std::min<uint64_t>(uint64_t{compressed_per_mille} * 16 / 1000, 15);
 }
 
 trace::TraceRecord ToTraceRecord(const StreamEntry& entry) {

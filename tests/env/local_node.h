@@ -1,6 +1,8 @@
 // A whole node on files in a folder, in the test's own process.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -19,11 +21,16 @@ namespace ebb::env {
 class ScaledClock final : public Clock {
  public:
   explicit ScaledClock(double factor) : factor_(factor) {}
-  uint64_t MonotonicNs() override { return Scaled(RealClock().MonotonicNs(), factor_); }
+  uint64_t MonotonicNs() override {
+    return Scaled(RealClock().MonotonicNs(), factor_) + jumped_ns_;
+  }
   int64_t WallMs() override { return RealClock().WallMs(); }
   void SleepUntilNs(uint64_t deadline_ns) override {
-    RealClock().SleepUntilNs(Scaled(deadline_ns, 1 / factor_));
+    RealClock().SleepUntilNs(
+        Scaled(std::max(deadline_ns, begin_ns_ + jumped_ns_) - jumped_ns_, 1 / factor_));
   }
+  // So much time passes at once.
+  void JumpNs(uint64_t ns) { jumped_ns_ += ns; }
 
  private:
   uint64_t Scaled(uint64_t time_ns, double factor) const {
@@ -31,6 +38,7 @@ class ScaledClock final : public Clock {
   }
 
   const double factor_;
+  std::atomic<uint64_t> jumped_ns_{0};
   const uint64_t begin_ns_ = RealClock().MonotonicNs();
 };
 
