@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "base/units.h"
-#include "env/node/node_codec.h"
 #include "env/node/stream_trace.h"
 
 namespace ebb::cli {
@@ -15,25 +14,9 @@ using trace::TraceRecord;
 
 // Requests that end within so long of each other are put into order.
 constexpr uint64_t kReorderNs = 5 * kNsPerS;
-absl::StatusOr<env::StreamSlice> Decode(const std::string& stream_json) {
-  absl::StatusOr<env::StreamSlice> slice = env::DecodeStream(stream_json);
-  if (!slice.ok()) return absl::DataLossError(slice.status().message());
-  return slice;
-}
-
-StreamRecorder::Position PositionOf(const env::StreamSlice& slice) {
-  return {.next = slice.next, .count = slice.entries.size()};
-}
-
 }  // namespace
 
-absl::StatusOr<StreamRecorder::Position> StreamRecorder::Skip(const std::string& stream_json) {
-  EBB_ASSIGN_OR_RETURN(const env::StreamSlice slice, Decode(stream_json));
-  return PositionOf(slice);
-}
-
-absl::StatusOr<StreamRecorder::Position> StreamRecorder::Take(const std::string& stream_json) {
-  EBB_ASSIGN_OR_RETURN(const env::StreamSlice slice, Decode(stream_json));
+absl::Status StreamRecorder::Take(const env::StreamSlice& slice) {
   uint64_t newest_ns = 0;
   for (const env::StreamEntry& entry : slice.entries) {
     newest_ns = std::max(newest_ns, entry.time_ns + entry.service_ns);
@@ -43,8 +26,7 @@ absl::StatusOr<StreamRecorder::Position> StreamRecorder::Take(const std::string&
   if (!slice.entries.empty()) {
     counts_.sample_rate_min = std::min(counts_.sample_rate_min, slice.sample_rate);
   }
-  if (newest_ns > kReorderNs) EBB_RETURN_IF_ERROR(WriteUpTo(newest_ns - kReorderNs));
-  return PositionOf(slice);
+  return newest_ns > kReorderNs ? WriteUpTo(newest_ns - kReorderNs) : absl::OkStatus();
 }
 
 absl::Status StreamRecorder::WriteUpTo(uint64_t time_ns) {

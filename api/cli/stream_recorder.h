@@ -11,9 +11,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "base/trace/trace_format.h"
 #include "base/trace/trace_writer.h"
+#include "env/node/node_codec.h"
 
 namespace ebb::cli {
 
@@ -29,15 +29,7 @@ class StreamRecorder {
   explicit StreamRecorder(std::unique_ptr<trace::TraceWriter> writer)
       : writer_(std::move(writer)) {}
 
-  struct Position {
-    uint64_t next = 0;  // the `after` of the next call
-    size_t count = 0;   // requests in this answer: until it is 0 there are more
-  };
-
-  // Takes one answer to stream.get. DataLoss when it breaks the protocol.
-  absl::StatusOr<Position> Take(const std::string& stream_json);
-  // What an answer says whose requests are not wanted.
-  static absl::StatusOr<Position> Skip(const std::string& stream_json);
+  absl::Status Take(const env::StreamSlice& slice);
   // Writes what is left and finishes the file.
   absl::Status Close();
 

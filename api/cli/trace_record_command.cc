@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "env/node/node_codec.h"
+#include "env/node/stream_reader.h"
 #include "fmt/format.h"
 #include "storage-backend/control/json_rpc_client.h"
 #include "storage-backend/control/node_config.h"
@@ -23,7 +24,6 @@ namespace {
 
 // The node keeps 65,536 requests; asked so often, it loses none below 260,000 a second.
 constexpr uint64_t kAskEveryNs = 250 * kNsPerMs;
-constexpr uint64_t kRecordsPerCall = 10'000;
 
 struct RecordOrder {
   std::string path;
@@ -53,33 +53,15 @@ absl::StatusOr<std::string> SocketOf(const RecordOrder& order) {
   return config.control_socket;
 }
 
-absl::StatusOr<std::string> AskStream(storage::JsonRpcClient& node, uint64_t after) {
-  return node.Call("stream.get", env::EncodeAfter(after, kRecordsPerCall));
-}
-
-// Behind what the node remembers from before.
-absl::StatusOr<uint64_t> EndOfStream(storage::JsonRpcClient& node) {
-  StreamRecorder::Position position;
-  do {
-    EBB_ASSIGN_OR_RETURN(const std::string slice, AskStream(node, position.next));
-    EBB_ASSIGN_OR_RETURN(position, StreamRecorder::Skip(slice));
-  } while (position.count > 0);
-  return position.next;
-}
-
-absl::Status RecordUntil(storage::JsonRpcClient& node, uint64_t after, uint64_t duration_ns,
+absl::Status RecordUntil(env::StreamReader& stream, uint64_t duration_ns,
                          StreamRecorder& recorder) {
   Progress progress;
   const uint64_t begin_ns = RealClock().MonotonicNs();
   for (bool last = false; !last;) {
     const uint64_t passed_ns = RealClock().MonotonicNs() - begin_ns;
     last = interrupted != 0 || (duration_ns > 0 && passed_ns >= duration_ns);
-    StreamRecorder::Position position{.next = after};
-    do {
-      EBB_ASSIGN_OR_RETURN(const std::string slice, AskStream(node, position.next));
-      EBB_ASSIGN_OR_RETURN(position, recorder.Take(slice));
-    } while (position.count > 0);
-    after = position.next;
+    EBB_RETURN_IF_ERROR(
+        stream.ReadToEnd([&](const env::StreamSlice& slice) { return recorder.Take(slice); }));
     const double share =
         duration_ns == 0 ? -1 : static_cast<double>(passed_ns) / static_cast<double>(duration_ns);
     progress.Show(std::min(share, 1.0), fmt::format("{} requests", recorder.counts().records));
@@ -103,7 +85,8 @@ absl::Status Record(Session& session, const RecordOrder& order) {
   storage::JsonRpcClient node(socket);
   EBB_ASSIGN_OR_RETURN(const uint64_t volume_bytes, VolumeBytes(node));
   CatchInterrupts();
-  EBB_ASSIGN_OR_RETURN(const uint64_t after, EndOfStream(node));
+  env::StreamReader stream(node);
+  EBB_RETURN_IF_ERROR(stream.SkipToEnd());
   // From here on, which the file's being there tells, everything is recorded.
   EBB_ASSIGN_OR_RETURN(auto writer,
                        trace::TraceWriter::Create(
@@ -112,7 +95,7 @@ absl::Status Record(Session& session, const RecordOrder& order) {
                                         .note = "requests as the node told them (stream.get)"}));
   StreamRecorder recorder(std::move(writer));
   // What was recorded is kept also when the node goes away.
-  absl::Status recorded = RecordUntil(node, after, duration_ns, recorder);
+  absl::Status recorded = RecordUntil(stream, duration_ns, recorder);
   EBB_RETURN_IF_ERROR(recorder.Close());
   const StreamCounts& counts = recorder.counts();
   session.Note(fmt::format(

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "env/node/snapshot.h"
 #include "env/node/stream_descriptor.h"
+#include "env/node/stream_reader.h"
 #include "env/twin/sampled_load.h"
 #include "fmt/format.h"
 #include "storage-backend/control/json_rpc_client.h"
@@ -18,7 +19,6 @@ namespace {
 
 // The node keeps 65,536 requests; asked so often, it loses none below 260,000 a second.
 constexpr uint64_t kAskEveryNs = 250 * kNsPerMs;
-constexpr uint64_t kRecordsPerCall = 10'000;
 // Below so many sampled requests their number says less than the share of the regions.
 constexpr double kCorrectedMin = 1'000;
 // Clients of a closed loop that are in the store so much of their time do not think in between.
@@ -47,23 +47,19 @@ absl::StatusOr<storage::Setting> ReadSetting(storage::JsonRpcClient& node,
   return setting;
 }
 
-// Reads a node's stream from where it was left, and tells the descriptor of what is new enough.
+// Collects a node's stream, and tells the descriptor of what is new enough.
 class Listener {
  public:
   Listener(storage::JsonRpcClient& node, uint64_t volume_bytes)
-      : node_(node), load_(volume_bytes), descriptor_(volume_bytes) {}
+      : reader_(node), load_(volume_bytes), descriptor_(volume_bytes) {}
 
   absl::Status Read() {
-    for (;;) {
-      EBB_ASSIGN_OR_RETURN(const std::string json,
-                           node_.Call("stream.get", env::EncodeAfter(next_, kRecordsPerCall)));
-      EBB_ASSIGN_OR_RETURN(const env::StreamSlice slice, env::DecodeStream(json));
-      next_ = slice.next;
+    return reader_.ReadToEnd([this](const env::StreamSlice& slice) {
       dropped_ += slice.dropped;
-      if (slice.entries.empty()) return absl::OkStatus();
       load_.Add(slice.entries, slice.sample_rate);
       if (listening_) descriptor_.Add(slice.entries, slice.sample_rate);
-    }
+      return absl::OkStatus();
+    });
   }
   void BeginListening() { listening_ = true; }
 
@@ -72,10 +68,9 @@ class Listener {
   uint64_t dropped() const { return dropped_; }
 
  private:
-  storage::JsonRpcClient& node_;
+  env::StreamReader reader_;
   SampledLoad load_;
   env::StreamDescriptor descriptor_;
-  uint64_t next_ = 0;
   uint64_t dropped_ = 0;
   bool listening_ = false;
 };

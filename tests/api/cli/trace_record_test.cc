@@ -1,8 +1,10 @@
 // `ebb trace record` at a real node in this process.
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -100,6 +102,28 @@ TEST_F(TraceRecordTest, ASampledStreamIsRecordedAsSuch) {
     const uint64_t region = record.offset / storage::StreamSampler::kRegionBytes;
     ASSERT_TRUE(storage::StreamSampler::InSample(region, 3)) << record.offset;
   }
+}
+
+// Goal: a busy node has always more to tell; that keeps nobody from ending the recording.
+TEST_F(TraceRecordTest, ARecordingEndsAlthoughRequestsDoNot) {
+  Start(/*clock_factor=*/1000);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> load;
+  for (int i = 0; i < 2; ++i) {
+    load.emplace_back([&] {
+      std::vector<std::byte> block(4096);
+      while (!stop) ASSERT_TRUE(node_->Read(0, block).ok());
+    });
+  }
+  const auto recording = StartRecording();
+
+  recording->Signal(SIGTERM);
+  const int exit_code = recording->Wait();
+  stop = true;
+  for (std::thread& thread : load) thread.join();
+
+  EXPECT_EQ(exit_code, 0) << recording->Log();
+  EXPECT_TRUE(trace::ReadTrace(path_).status.ok());
 }
 
 // What the node had to forget before it was asked for is told, to the request.
