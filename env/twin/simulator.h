@@ -65,8 +65,9 @@ class Simulator {
   absl::Status Apply(const storage::Setting& setting);
   // Lets the load pass without time until the log has been filled once and the caches are warm, or
   // the whole load passed `passes_max` times. Destage keeps the fill at the watermark. Then the
-  // load begins anew.
-  void WarmUp(int passes_max);
+  // load begins anew. With a `share` below 1 only that part of its requests passes, and the load
+  // goes on behind it: a load that repeats is one that a cache may learn.
+  void WarmUp(int passes_max, double share = 1);
   // The next `seconds` of the node's time.
   WindowResult RunWindow(double seconds);
 

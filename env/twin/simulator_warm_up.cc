@@ -67,9 +67,12 @@ void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
   }
 }
 
-void Simulator::WarmUp(int passes_max) {
-  const std::span<const Request> requests = load_.requests();
-  if (requests.empty()) return;
+void Simulator::WarmUp(int passes_max, double share) {
+  const std::span<const Request> all = load_.requests();
+  if (all.empty()) return;
+  auto part = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(all.size()));
+  while (part > 0 && part < all.size() && (all[part - 1].flags & Request::kContinues) != 0) ++part;
+  const std::span<const Request> requests = all.first(part);
   log_.SetInstant(true);
   const uint64_t log_blocks = log_.space_bytes() / kBlockBytes;
   for (int pass = 0; pass < passes_max; ++pass) {
@@ -86,6 +89,11 @@ void Simulator::WarmUp(int passes_max) {
   }
   log_.SetInstant(false);
   cpu_ = CpuModel(node_.cores);
+  if (part < all.size()) {
+    // Arrivals are times of the load behind the beginning of the pass: this one began before now.
+    next_record_ = static_cast<uint32_t>(part);
+    pass_begin_ns_ = now_ns_ - all[part].time_ns;
+  }
   cleaned_seen_ = log_.cleaned_bytes();
   window_ = {};
   block_operations_ = 0;

@@ -29,7 +29,7 @@ SweepResult RunSetting(const SimulatorConfig& config, const env::Setting& settin
   auto simulator = Simulator::Make(one, load);
   result.status = simulator.status();
   if (simulator.ok()) {
-    (*simulator)->WarmUp(length.warm_up_passes);
+    (*simulator)->WarmUp(length.warm_up_passes, length.warm_up_share);
     if (length.settle_seconds > 0) (*simulator)->RunWindow(length.settle_seconds);
     result.window = (*simulator)->RunWindow(length.measure_seconds);
   }

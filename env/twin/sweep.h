@@ -18,6 +18,7 @@ namespace ebb::twin {
 // How long a run is, in the node's time.
 struct RunLength {
   int warm_up_passes = 2;
+  double warm_up_share = 1;  // below 1: of the load, which then goes on; see Simulator::WarmUp
   double settle_seconds = 3;
   double measure_seconds = 30;
 };

@@ -413,6 +413,30 @@ TEST(SimulatorFlowTest, WarmUpFillsTheLogToTheWatermark) {
   EXPECT_LT(seen.log_fill, 0.63);
 }
 
+// Goal: what was warmed up is not what is measured. Method: reads of one half of the volume, then
+// of the other.
+TEST(SimulatorFlowTest, WarmUpOfAPartLeavesTheRestOfTheLoad) {
+  std::vector<trace::TraceRecord> records;
+  for (uint64_t i = 0; i < 4'000; ++i) {
+    const uint64_t half = i < 2'000 ? 0 : 256 * kMiB;
+    records.push_back(
+        {.time_ns = i * kNsPerMs, .offset = half + i * 7919 % 500 * 8192, .bytes = 4096});
+  }
+  const RequestStream load = MakeLoad(records, 512 * kMiB, 4 * kNsPerS);
+  SimulatorConfig config{.node = SmallNode(), .setting = {}, .keep_stream = true};
+  const auto simulator = MakeSimulator(config, load);
+
+  simulator->WarmUp(1, 0.5);
+  const WindowResult rest = simulator->RunWindow(2);
+  const WindowResult again = simulator->RunWindow(2);
+
+  ASSERT_NEAR(static_cast<double>(rest.stream.size()), 2'000, 2);
+  EXPECT_GE(rest.stream.front().offset, 256 * kMiB);
+  EXPECT_LT(rest.metrics.read_hit_share, 0.95) << "nothing of it was read before";
+  ASSERT_NEAR(static_cast<double>(again.stream.size()), 2'000, 4);
+  EXPECT_LT(again.stream.back().offset, 256 * kMiB) << "then the load begins anew";
+}
+
 TEST(SimulatorFlowTest, RefusesWhatCannotBe) {
   const RequestStream load = MakeLoad(SmallLoad(), 512 * kMiB);
   SimulatorConfig config{.node = SmallNode(), .setting = {}};
