@@ -137,7 +137,9 @@ absl::StatusOr<twin::RequestStream> MakeFamilyLoad(const Family& family, double 
   std::vector<Merged> streams;
   for (const FamilyStream& stream : family.streams) {
     env::SynthOptions options{.seed = env::MixBits(seed * 64 + streams.size()), .phases = {}};
-    const double phase_seconds = seconds / static_cast<double>(stream.phases.size());
+    // Twice round: warmed up by the first half, a run measures the second.
+    const double phase_seconds = seconds / 2 / static_cast<double>(stream.phases.size());
+    options.duration_ns = static_cast<uint64_t>(seconds * 1e9);
     for (const std::string_view parameters : stream.phases) {
       EBB_ASSIGN_OR_RETURN(options.phases.emplace_back(),
                            MakePhase(stream, parameters, ops_per_s, phase_seconds));

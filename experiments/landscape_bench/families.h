@@ -17,7 +17,7 @@ namespace ebb::landscape_bench {
 
 struct FamilyStream {
   std::string_view preset;  // where its parameters begin; empty: synth's defaults
-  // Phases of equal length that follow each other once, each as "name=value,..."; `rate` is the
+  // Phases of equal length that follow each other twice, each as "name=value,..."; `rate` is the
   // share of the family's mean rate.
   std::vector<std::string_view> phases;
 };

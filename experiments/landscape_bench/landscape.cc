@@ -29,10 +29,17 @@ constexpr uint64_t kSelectSeed = 2'000;
 constexpr uint64_t kReportSeed = 3'000;
 
 constexpr int kClients = 16;
-constexpr double kSecondsMin = 20;
+constexpr double kSecondsMin = 40;
 constexpr double kOpsPerSecondMax = 12'000;
-constexpr double kSettleShare = 0.1;
-constexpr size_t kBins = 16;
+// Of a load: warmed up by, settled in, and the rest is measured. No block is measured because it
+// was warmed up: a load that is passed again is learned by whatever remembers a whole pass.
+constexpr double kWarmUpShare = 0.5;
+constexpr double kSettleShare = 0.05;
+// Classes of a knob's values: as many as leave a hundred settings to each. With fewer, Sobol points
+// of two knobs go hand in hand, and one is given what is the other's.
+constexpr size_t kBinsMin = 4;
+constexpr size_t kBinsMax = 16;
+constexpr size_t kSettingsPerBin = 100;
 // Clients who keep their own pace wait without end where less of the load is served.
 constexpr double kServedShareMin = 0.95;
 // Where the sweep's gains spread less, shares of their variance are shares of noise.
@@ -130,12 +137,12 @@ class Surveyor {
     twin::SimulatorConfig config = Config(cell, options_.seed + kSweepSeed);
     config.closed_loop_clients = kClients;
     EBB_ASSIGN_OR_RETURN(const auto simulator, twin::Simulator::Make(config, load));
-    simulator->WarmUp(2);
+    simulator->WarmUp(2, kWarmUpShare);
     double ops = 0;
     double seconds = 0;
-    // The first pass fills the log, the second one counts.
-    while (simulator->block_operations() < 2 * load.block_operations()) {
-      const bool counts = simulator->block_operations() >= load.block_operations();
+    // What is left of the pass fills the log, the next one counts.
+    while (2 * simulator->block_operations() < 3 * load.block_operations()) {
+      const bool counts = 2 * simulator->block_operations() >= load.block_operations();
       const env::WindowMetrics seen = simulator->RunWindow(0.5).metrics;
       if (!counts) continue;
       ops += static_cast<double>(seen.read.ops + seen.write.ops);
@@ -155,13 +162,15 @@ class Surveyor {
     std::vector<env::Setting> settings = {result_.settings[0]};
     for (const size_t i : which) settings.push_back(result_.settings[i]);
     const double work = 1.0 / load.time_divisor();
-    const std::vector<twin::SweepResult> runs = twin::RunSweep(
-        Config(cell, options_.seed + seed), settings, load,
-        {.settle_seconds = kSettleShare * cell.seconds, .measure_seconds = cell.seconds},
-        options_.threads, [&](size_t) {
-          progress_.Advance(work);
-          return true;
-        });
+    const std::vector<twin::SweepResult> runs =
+        twin::RunSweep(Config(cell, options_.seed + seed), settings, load,
+                       {.warm_up_share = kWarmUpShare,
+                        .settle_seconds = kSettleShare * cell.seconds,
+                        .measure_seconds = (1 - kWarmUpShare - kSettleShare) * cell.seconds},
+                       options_.threads, [&](size_t) {
+                         progress_.Advance(work);
+                         return true;
+                       });
     std::vector<Gains> gains;
     for (size_t i = 1; i < runs.size(); ++i) gains.push_back(GainsOf(runs[i], runs[0]));
     return gains;
@@ -224,8 +233,9 @@ class Surveyor {
       seen.swept_deviation = Deviation(spread);
       seen.variance_shares.assign(result_.space.size(), 0);
       if (seen.swept_deviation >= kDeviationMin) {
-        seen.variance_shares = VarianceShares(
-            result_.space, std::span(result_.settings).subspan(first), spread, kBins);
+        seen.variance_shares =
+            VarianceShares(result_.space, std::span(result_.settings).subspan(first), spread,
+                           std::clamp(options_.settings / kSettingsPerBin, kBinsMin, kBinsMax));
       }
       swept_[goal].push_back(std::move(own));
     }

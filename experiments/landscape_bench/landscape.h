@@ -27,11 +27,11 @@
 namespace ebb::landscape_bench {
 
 struct LandscapeOptions {
-  size_t settings = 2'000;
-  uint32_t divisor = 10;                // of the sample that is swept
-  uint64_t block_operations = 500'000;  // 4 KiB blocks that a cell's load touches
-  size_t finalists = 5;                 // of the sweep, for each goal
-  size_t everywhere = 2;                // likewise, of a class's families and of all cells
+  size_t settings = 2'048;                // a power of two: Sobol points are most even then
+  uint32_t divisor = 10;                  // of the sample that is swept
+  uint64_t block_operations = 1'000'000;  // 4 KiB blocks that a cell's load touches
+  size_t finalists = 5;                   // of the sweep, for each goal
+  size_t everywhere = 2;                  // likewise, of a class's families and of all cells
   size_t select_seeds = 2;
   size_t report_seeds = 1;
   int threads = 2;

@@ -67,11 +67,11 @@ int Main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "same seed, same numbers")->capture_default_str();
   app.add_option("--only", options.only, "families whose name holds this");
   CLI::Option* settings = app.add_option("--settings", options.settings, "Sobol settings");
-  app.add_flag("--quick", arguments.quick, "100 settings: to see that it works");
+  app.add_flag("--quick", arguments.quick, "128 settings: to see that it works");
   CLI11_PARSE(app, argc, argv);
   if (arguments.quick) {
-    if (settings->count() == 0) options.settings = 100;
-    options.block_operations = 200'000;
+    if (settings->count() == 0) options.settings = 128;
+    options.block_operations = 400'000;
     options.finalists = 2;
     options.everywhere = 1;
     options.select_seeds = 1;

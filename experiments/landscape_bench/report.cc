@@ -48,10 +48,11 @@ std::string GainTableText(const Landscape& landscape, size_t goal) {
     } else if (seen.gain - seen.static_gain < std::log1p(kGainMin)) {
       note = "the static setting has it";
     }
-    text += fmt::format(
-        "{:10} {:18} {:8.0f} {:>8} {:>8} {:>8}   {}\n", Profiles()[one.cell.profile].device_class,
-        landscape.families[one.cell.family], one.cell.ops_per_s, PercentText(seen.preset_gain),
-        PercentText(seen.static_gain), PercentText(seen.gain), note);
+    text += fmt::format("{:10} {:18} {:8.0f} {:>8} {:>8} {:>8} {:>8}   {}\n",
+                        Profiles()[one.cell.profile].device_class,
+                        landscape.families[one.cell.family], one.cell.ops_per_s,
+                        PercentText(seen.preset_gain), PercentText(seen.static_gain),
+                        PercentText(seen.gain), PercentText(seen.client_gain), note);
   }
   return text;
 }
