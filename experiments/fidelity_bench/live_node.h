@@ -24,7 +24,7 @@ namespace ebb::fidelity_bench {
 inline constexpr int kClientThreads = 16;
 
 struct RunTimes {
-  double settle_seconds = 0.6;
+  double settle_seconds = 0.5;
   double measure_seconds = 2;
   int warm_up_passes = 2;
 };

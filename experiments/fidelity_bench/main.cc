@@ -4,6 +4,8 @@
 // Measures live nodes on shaped devices under Sobol settings of all knobs, simulates the same cells
 // with a twin fitted to this machine, and compares. Exits with 1 when a bar does not hold.
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -31,6 +33,10 @@
 
 namespace ebb::fidelity_bench {
 namespace {
+
+// Ctrl-C: what was measured is judged no more, and the scratch folder goes.
+std::atomic<bool> stop_asked{false};  // NOLINT: a signal handler has no other way
+void OnSignal(int) { stop_asked = true; }
 
 struct Arguments {
   std::string out_path;
@@ -131,6 +137,7 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
                     (settings.size() + 1));
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
     for (const Run& run : RandomOrder(workloads.size(), settings.size(), rng)) {
+      if (stop_asked) return absl::CancelledError("interrupted");
       const Workload& workload = workloads[run.workload];
       absl::StatusOr<Outcome> outcome =
           node.Run(workload, twin::ToStorageSetting(settings[run.setting]), results.times,
@@ -385,6 +392,8 @@ int Main(int argc, char** argv) {
   }
   if (arguments.quick && settings->empty()) arguments.settings = 4;
   if (arguments.quick && repeats->empty()) arguments.repeats = 2;
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
   const absl::StatusOr<bool> all_hold = RunBench(arguments);
   if (!all_hold.ok()) {
     fmt::print(stderr, "fidelity bench: {}\n", all_hold.status().ToString());

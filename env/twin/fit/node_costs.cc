@@ -20,7 +20,9 @@ absl::StatusOr<NodeCosts> MeasureNodeCosts(const NodeCostOptions& options) {
   costs.cpu.nbd_request = 0;
   tell(0, "hits, writes and flushes");
   EBB_RETURN_IF_ERROR(MeasureRequests(options, count, costs.cpu));
-  tell(0.35, "waiting for devices");
+  tell(0.3, "groups that are full");
+  EBB_RETURN_IF_ERROR(MeasureGroupClose(options, count, costs.cpu));
+  tell(0.4, "waiting for devices");
   EBB_RETURN_IF_ERROR(MeasureDeviceWaits(options, count, costs.cpu));
   tell(0.55, "threads that wake up");
   const double idle_ns = SleepOvershootNs(count, 0);

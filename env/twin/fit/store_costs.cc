@@ -112,6 +112,48 @@ absl::StatusOr<CostRig> CostRig::Make(const std::string& metadata_dir, const std
   return rig;
 }
 
+namespace {
+
+// Of a read cache that no processor's cache holds, as a node's is.
+absl::Status MeasureHits(Volume& volume, size_t count, CpuCosts& cpu) {
+  constexpr uint64_t kHotBytes = 16 * kMiB;
+  // Nobody else makes room in the log.
+  const auto destage = [&volume]() -> absl::Status {
+    EBB_RETURN_IF_ERROR(volume.Flush());
+    while (volume.Metrics().dirty_bytes > 0) {
+      EBB_RETURN_IF_ERROR(volume.RunBackgroundStep().status());
+    }
+    return absl::OkStatus();
+  };
+  EBB_RETURN_IF_ERROR(destage());
+  AlignedBuffer data(kLarge);
+  uint64_t counter = 0;
+  for (uint64_t at = 0; at < CostRig::kVolumeBytes / 2; at += kLarge) {
+    FillBlocks(data.span(), kRandom, counter);
+    EBB_RETURN_IF_ERROR(volume.Write(at, data.span(), /*fua=*/false));
+  }
+  EBB_RETURN_IF_ERROR(destage());
+  // The read cache grows in background steps.
+  for (int i = 0; i < 16; ++i) EBB_RETURN_IF_ERROR(volume.RunBackgroundStep().status());
+  const auto read = [&](uint64_t bytes) -> absl::StatusOr<double> {
+    const size_t hot = kHotBytes / bytes;
+    // What is read twice is in the cache.
+    for (size_t i = 0; i < 2 * hot; ++i) {
+      EBB_RETURN_IF_ERROR(volume.Read(Place(i % hot, bytes), data.span(0, bytes)));
+    }
+    return PacedMedianNs(count, [&, bytes](size_t i) {
+      return volume.Read(Place(i % hot, bytes), data.span(0, bytes));
+    });
+  };
+  EBB_ASSIGN_OR_RETURN(const double small_ns, read(kBlock));
+  EBB_ASSIGN_OR_RETURN(const double large_ns, read(kLarge));
+  cpu.read_block = std::max(0.0, (large_ns - small_ns) / (kLargeBlocks - 1));
+  cpu.read_request = std::max(0.0, small_ns - cpu.read_block);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status MeasureRequests(const NodeCostOptions& options, size_t count, CpuCosts& cpu) {
   storage::Setting setting = BareSetting();
   setting.Set(KnobId::kReadCacheBytes, static_cast<int64_t>(32 * kMiB));
@@ -128,10 +170,9 @@ absl::Status MeasureRequests(const NodeCostOptions& options, size_t count, CpuCo
   };
   EBB_ASSIGN_OR_RETURN(const PacedTimes small, write(kBlock));
   EBB_ASSIGN_OR_RETURN(const PacedTimes large, write(kLarge));
-  // A group has 63 blocks: every fourth large write fills one and hands it to the device.
+  // Every fourth large write fills a group: see MeasureGroupClose.
   const double write_small_ns = small.MedianNs();
   const double write_large_ns = large.QuantileNs(0.375);
-  cpu.group_close = std::max(0.0, large.QuantileNs(0.875) - write_large_ns);
   cpu.write_block = std::max(0.0, (write_large_ns - write_small_ns) / (kLargeBlocks - 1));
   cpu.write_request = std::max(0.0, write_small_ns - cpu.write_block);
   EBB_ASSIGN_OR_RETURN(
@@ -140,22 +181,20 @@ absl::Status MeasureRequests(const NodeCostOptions& options, size_t count, CpuCo
         return volume.Flush();
       }));
   cpu.flush_request = std::max(0.0, cpu.flush_request - write_small_ns);
-  // The read cache grows in background steps, and what is read once is in it.
-  EBB_RETURN_IF_ERROR(volume.Flush());
-  for (int i = 0; i < 64; ++i) EBB_RETURN_IF_ERROR(volume.RunBackgroundStep().status());
-  constexpr size_t kHot = 64;
-  const auto read = [&](uint64_t bytes) -> absl::StatusOr<double> {
-    for (size_t i = 0; i < 2 * kHot; ++i) {
-      EBB_RETURN_IF_ERROR(volume.Read(Place(i % kHot, bytes), data.span(0, bytes)));
-    }
-    return PacedMedianNs(count, [&, bytes](size_t i) {
-      return volume.Read(Place(i % kHot, bytes), data.span(0, bytes));
-    });
-  };
-  EBB_ASSIGN_OR_RETURN(const double read_small_ns, read(kBlock));
-  EBB_ASSIGN_OR_RETURN(const double read_large_ns, read(kLarge));
-  cpu.read_block = std::max(0.0, (read_large_ns - read_small_ns) / (kLargeBlocks - 1));
-  cpu.read_request = std::max(0.0, read_small_ns - cpu.read_block);
+  return MeasureHits(volume, count, cpu);
+}
+
+// A group has 63 blocks, so every fourth write of sixteen fills one and hands it to the device:
+// what such a write takes beyond the others. On a device that holds transfers back, as devices do.
+absl::Status MeasureGroupClose(const NodeCostOptions& options, size_t count, CpuCosts& cpu) {
+  EBB_ASSIGN_OR_RETURN(CostRig rig, CostRig::Make(options.metadata_dir, "nvme", BareSetting()));
+  AlignedBuffer data(kLarge);
+  uint64_t counter = 0;
+  FillBlocks(data.span(), kRandom, counter);
+  EBB_ASSIGN_OR_RETURN(const PacedTimes writes, PacedTimes::Measure(count, [&](size_t i) {
+                         return rig.volume->Write(Place(i, kLarge), data.span(), /*fua=*/false);
+                       }));
+  cpu.group_close = std::max(0.0, writes.QuantileNs(0.875) - writes.QuantileNs(0.375));
   return absl::OkStatus();
 }
 
@@ -277,7 +316,6 @@ namespace {
 struct DestageRun {
   double cpu_ns = 0;
   double blocks = 0;
-  double batches = 0;
 };
 
 // The second time that the same places are destaged: a node's blocks mostly have a place already.
@@ -304,7 +342,6 @@ absl::StatusOr<DestageRun> Destage(const NodeCostOptions& options, storage::Sett
     const storage::VolumeMetrics after = volume.Metrics();
     run.cpu_ns += (ProcessCpuSeconds() - begin) * 1e9;
     run.blocks += static_cast<double>(after.destaged_blocks - before.destaged_blocks);
-    run.batches += static_cast<double>(after.destage_batches - before.destage_batches);
   }
   if (run.blocks == 0) return absl::InternalError("nothing was destaged");
   return run;
@@ -325,21 +362,18 @@ absl::Status MeasureDestage(const NodeCostOptions& options, NodeCosts& costs) {
   EBB_ASSIGN_OR_RETURN(const DestageRun direct, Destage(options, bare));
   EBB_ASSIGN_OR_RETURN(const DestageRun units, Destage(options, packed));
   EBB_ASSIGN_OR_RETURN(const DestageRun prints, Destage(options, shared));
-  // Commits are told apart by MetadataCosts.
-  const auto without_commits = [&](const DestageRun& run) {
-    return std::max(0.0, run.cpu_ns - run.batches * costs.metadata.commit_ns);
-  };
-  cpu.destage_block = without_commits(direct) / direct.blocks;
+  // A batch has two thousand blocks: what its commit takes of the processor is lost among them.
+  cpu.destage_block = direct.cpu_ns / direct.blocks;
   const double codec_ns = cpu.compress_byte[static_cast<size_t>(Compression::kLz4)] * kBlock;
   // A block's unit is made, and the one it was in is changed: about twice a unit for each of eight.
   const double unit_blocks = static_cast<double>(kUnit) / kBlock;
   const double records = 2 * units.blocks / unit_blocks;
-  cpu.unit_record = std::max(
-      0.0, (without_commits(units) - units.blocks * (cpu.destage_block + codec_ns)) / records);
+  cpu.unit_record =
+      std::max(0.0, (units.cpu_ns - units.blocks * (cpu.destage_block + codec_ns)) / records);
   const double known_ns = prints.blocks * (cpu.destage_block + cpu.fingerprint_block) +
                           2 * prints.blocks / unit_blocks * cpu.unit_record;
   // Looked up, and inserted or removed at half the price: see CapacityModel::CommitBatch.
-  cpu.fingerprint_lookup = std::max(0.0, (without_commits(prints) - known_ns) / prints.blocks / 2);
+  cpu.fingerprint_lookup = std::max(0.0, (prints.cpu_ns - known_ns) / prints.blocks / 2);
   return absl::OkStatus();
 }
 

@@ -26,6 +26,8 @@ storage::Setting BareSetting();
 
 // Reads and writes that need no device, flushes.
 absl::Status MeasureRequests(const NodeCostOptions& options, size_t count, CpuCosts& cpu);
+// What the write that fills a group takes beyond others.
+absl::Status MeasureGroupClose(const NodeCostOptions& options, size_t count, CpuCosts& cpu);
 // What a transfer costs a request beyond the device's own time.
 absl::Status MeasureDeviceWaits(const NodeCostOptions& options, size_t count, CpuCosts& cpu);
 // Codecs and fingerprints.

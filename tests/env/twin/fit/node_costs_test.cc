@@ -23,11 +23,15 @@ TEST(NodeCostsTest, MeasuresEveryCostOfThisMachine) {
   EXPECT_EQ(last_share, 1);
   const CpuCosts& cpu = costs->cpu;
   EXPECT_EQ(cpu.nbd_request, 0);  // not the store's
-  for (const double cost : {cpu.read_request + cpu.read_block, cpu.write_request + cpu.write_block,
-                            cpu.flush_request, cpu.map_page_miss, cpu.unit_miss, cpu.destage_block,
-                            cpu.fingerprint_block, costs->metadata.commit_ns}) {
-    EXPECT_GT(cost, 0);
-  }
+  const std::pair<const char*, double> all[] = {{"hit", cpu.read_request + cpu.read_block},
+                                                {"write", cpu.write_request + cpu.write_block},
+                                                {"flush", cpu.flush_request},
+                                                {"page", cpu.map_page_miss},
+                                                {"unit", cpu.unit_miss},
+                                                {"destage", cpu.destage_block},
+                                                {"fingerprint", cpu.fingerprint_block},
+                                                {"commit", costs->metadata.commit_ns}};
+  for (const auto& [name, cost] : all) EXPECT_GT(cost, 0) << name;
   for (size_t codec = 1; codec < 4; ++codec) {
     EXPECT_GT(cpu.compress_byte[codec], 0);
     EXPECT_GT(cpu.compress_byte_random[codec], 0);
