@@ -25,7 +25,7 @@ inline constexpr int kClientThreads = 16;
 
 struct RunTimes {
   double settle_seconds = 0.5;
-  double measure_seconds = 2;
+  double measure_seconds = 2.5;
   int warm_up_passes = 2;
 };
 

@@ -385,12 +385,12 @@ int Main(int argc, char** argv) {
   app.add_flag("--twin-only", arguments.twin_only,
                "no live node: the cells of an unfitted twin, to choose loads by");
   app.add_flag("--quick", arguments.quick,
-               "4 settings, 2 repeats: to see that it works, in about three minutes");
+               "3 settings, 2 repeats: to see that it works, in about three minutes");
   CLI11_PARSE(app, argc, argv);
   if (arguments.keep_path.empty() && !arguments.out_path.empty()) {
     arguments.keep_path = arguments.out_path + ".live";
   }
-  if (arguments.quick && settings->empty()) arguments.settings = 4;
+  if (arguments.quick && settings->empty()) arguments.settings = 3;
   if (arguments.quick && repeats->empty()) arguments.repeats = 2;
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
