@@ -29,6 +29,10 @@ constexpr double kStoreTimeShareMin = 0.3;
 // With more than this share of their time in the store, the number of clients is sharp.
 constexpr double kSharpShare = 0.7;
 constexpr double kClientsKeptPerWindow = 0.98;
+// Clients who wait for a store that became faster send faster: while their rate holds, they are the
+// same clients, however little of their time the store takes.
+constexpr double kPaceKeptShare = 0.9;
+constexpr double kPaceWeight = 0.2;  // of a window in the mean pace
 // Without a sample to tell by: so many requests under way look like clients that wait.
 constexpr double kClosedInFlightMin = 0.8;
 
@@ -127,6 +131,7 @@ void StreamDescriptor::DecideLoop(const WindowTotals& totals) {
   double dispersion = mean > 0 ? variance / mean : (chance_meetings > 20 ? 0 : 1);
   const double clients = 1 + (dispersion < 1 ? mean / (1 - dispersion) : 0);
   const double in_store = totals.mean_in_flight / clients;
+  const double rate = static_cast<double>(totals.reads + totals.writes) / totals.seconds;
   if (in_store < kStoreTimeShareMin) dispersion = 1;
   if (dispersion <= kClosedDispersionMax) {
     // Clients that mostly wait outside are counted too low: a greater number seen before stands,
@@ -134,8 +139,11 @@ void StreamDescriptor::DecideLoop(const WindowTotals& totals) {
     clients_ = in_store >= kSharpShare || !closed_loop_
                    ? clients
                    : std::max(clients, kClientsKeptPerWindow * clients_);
+    pace_ops_per_s_ =
+        closed_loop_ ? pace_ops_per_s_ + kPaceWeight * (rate - pace_ops_per_s_) : rate;
     closed_loop_ = true;
-  } else if (dispersion >= kOpenDispersionMin) {
+  } else if (dispersion >= kOpenDispersionMin &&
+             !(closed_loop_ && rate >= kPaceKeptShare * pace_ops_per_s_)) {
     closed_loop_ = false;
   }
   loop_known_ = true;

@@ -84,7 +84,8 @@ class StreamDescriptor {
   double sample_rate_ = 1;  // of the newest entries
   bool closed_loop_ = false;
   bool loop_known_ = false;
-  double clients_ = 0;  // of a closed loop
+  double clients_ = 0;         // of a closed loop
+  double pace_ops_per_s_ = 0;  // of a closed loop that was plain to see
 
   // Of the window.
   uint64_t arrivals_ = 0;

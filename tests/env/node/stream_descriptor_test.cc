@@ -134,6 +134,40 @@ TEST(StreamDescriptorTest, ClientsThatAreHalfTheirTimeOutsideAreCountedToo) {
   EXPECT_NEAR(seen.mean_in_flight, 16, 3);
 }
 
+// Goal: a setting that answers most requests from memory makes clients spend their time elsewhere;
+// it does not make them others.
+TEST(StreamDescriptorTest, WaitingClientsStayTheSameWhenTheStoreBecomesFast) {
+  FakeStream stream(5);
+  StreamDescriptor descriptor(kVolume);
+  const auto next = [&](Window window) {
+    descriptor.Add(window.entries, 1);
+    return descriptor.Finish(window.totals);
+  };
+  for (int i = 0; i < 5; ++i) next(stream.Closed(16, 20e6, 4e6));
+  const double clients = next(stream.Closed(16, 20e6, 4e6)).mean_in_flight;
+  EXPECT_NEAR(clients, 16, 4);
+
+  for (int i = 0; i < 60; ++i) {
+    const WorkloadDescriptor fast = next(stream.Closed(16, 0.5e6, 4e6));
+    ASSERT_EQ(fast.offered_ops_per_s, 0) << i;
+    ASSERT_NEAR(fast.mean_in_flight, clients, 4) << i;
+  }
+}
+
+// Goal: the same clients answered as fast, but asking less, are another load.
+TEST(StreamDescriptorTest, WaitingClientsThatBecomeRareAreARate) {
+  FakeStream stream(5);
+  StreamDescriptor descriptor(kVolume);
+  const auto next = [&](Window window) {
+    descriptor.Add(window.entries, 1);
+    return descriptor.Finish(window.totals);
+  };
+  for (int i = 0; i < 5; ++i) next(stream.Closed(16, 20e6, 4e6));
+
+  next(stream.Open(400, 2e6));
+  EXPECT_NEAR(next(stream.Open(400, 2e6)).offered_ops_per_s, 400, 80);
+}
+
 TEST(StreamDescriptorTest, ArrivalsAtTheirOwnPaceAreARateWhateverTheSpeed) {
   for (double ops_per_s : {200.0, 2000.0}) {
     for (double service_ms : {8.0, 1.0, 0.1}) {
