@@ -131,11 +131,13 @@ absl::Status Demo::StartNode() {
                   node_->pid(), FormatBytes(shape_.volume_bytes), FormatBytes(shape_.cache_bytes),
                   shape_.cache_shape, shape_.capacity_devices, FormatBytes(shape_.capacity_bytes),
                   shape_.capacity_shape, shape_.capacity_scale));
-  screen_.Say("filling the volume through NBD, then draining it to the capacity tier");
-  EBB_ASSIGN_OR_RETURN(load_, experiments::ChildProcess::Start(
-                                  FillCommand(node_->nbd_uri(), shape_), scratch_ + "/fill.log"));
-  EBB_RETURN_IF_ERROR(load_->Wait(kFillTimeoutMs, &stop_));
-  load_.reset();
+  screen_.Say("writing the volume through NBD, in order, then at random, and draining it");
+  for (const auto& command :
+       {FillCommand(node_->nbd_uri(), shape_), AgeCommand(node_->nbd_uri(), shape_)}) {
+    EBB_ASSIGN_OR_RETURN(load_, experiments::ChildProcess::Start(command, scratch_ + "/fill.log"));
+    EBB_RETURN_IF_ERROR(load_->Wait(kFillTimeoutMs, &stop_));
+    load_.reset();
+  }
   EBB_RETURN_IF_ERROR(node_->Drain(kDrainTimeoutMs, stop_));
   EBB_ASSIGN_OR_RETURN(const env::SettingState state, node_->environment().ReadSettings());
   default_ = state.incumbent;

@@ -1,6 +1,7 @@
 #include "experiments/demo/scenario.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/units.h"
 #include "fmt/format.h"
@@ -12,10 +13,15 @@ namespace {
 constexpr int kLoadSeconds = 86'400;
 // A minute of trace in one block.
 constexpr int kTraceSpeed = 5;
-constexpr uint64_t kBurstBytes = 128 * kMiB;
+constexpr uint64_t kBurstBytes = 192 * kMiB;
 // A read cache that was just given more room has to fill before it can help.
 constexpr uint32_t kCacheSettleS = 12;
 constexpr uint64_t kBurstRequestBytes = 32 * kKiB;
+
+// Half of it compressible, and no block twice.
+constexpr std::array kFreshContent = {"--end_fsync=1", "--refill_buffers=1",
+                                      "--buffer_compress_percentage=50",
+                                      "--buffer_compress_chunk=4k"};
 
 // Two jobs on two halves, as the two disks of a virtual machine.
 void AddHalves(const NodeShape& shape, std::vector<std::string>& command) {
@@ -46,13 +52,13 @@ size_t Find(const std::vector<Phase>& phases, std::string_view id) {
 // it. Small, and on faster disks, so that a changed cache fills in seconds: a disk of 150 reads a
 // second takes minutes to show what a larger cache is worth.
 NodeShape DemoShape() {
-  return {.volume_bytes = 192 * kMiB,
-          .cache_bytes = 128 * kMiB,
-          .capacity_bytes = 512 * kMiB,
+  return {.volume_bytes = 512 * kMiB,
+          .cache_bytes = 192 * kMiB,
+          .capacity_bytes = kGiB,
           .capacity_devices = 2,
           .cache_shape = "nvme",
           .capacity_shape = "disk-7200",
-          .capacity_scale = 4,
+          .capacity_scale = 10,
           .device_class = "disk"};
 }
 
@@ -146,10 +152,16 @@ std::vector<Stretch> TuningPlan(const std::vector<Phase>& phases, agents::GoalKi
 
 std::vector<std::string> FillCommand(const std::string& nbd_uri, const NodeShape& shape) {
   std::vector<std::string> command = FioCommand(nbd_uri);
-  // Half of it compressible, and no block twice.
-  command.insert(command.end(),
-                 {"--rw=write", "--bs=1m", "--iodepth=8", "--end_fsync=1", "--refill_buffers=1",
-                  "--buffer_compress_percentage=50", "--buffer_compress_chunk=4k"});
+  command.insert(command.end(), {"--rw=write", "--bs=1m", "--iodepth=8"});
+  command.insert(command.end(), kFreshContent.begin(), kFreshContent.end());
+  AddHalves(shape, command);
+  return command;
+}
+
+std::vector<std::string> AgeCommand(const std::string& nbd_uri, const NodeShape& shape) {
+  std::vector<std::string> command = FioCommand(nbd_uri);
+  command.insert(command.end(), {"--rw=randwrite", "--bs=4k", "--iodepth=16"});
+  command.insert(command.end(), kFreshContent.begin(), kFreshContent.end());
   AddHalves(shape, command);
   return command;
 }

@@ -67,6 +67,9 @@ std::vector<Stretch> TuningPlan(const std::vector<Phase>& phases, agents::GoalKi
 
 // Fills the whole export once, so that reads find data.
 std::vector<std::string> FillCommand(const std::string& nbd_uri, const NodeShape& shape);
+// Writes as much again in random order: a store whose blocks lie as they were first written gets
+// slower for minutes, whatever its setting, until they lie as its clients write them.
+std::vector<std::string> AgeCommand(const std::string& nbd_uri, const NodeShape& shape);
 // Runs until it is stopped.
 std::vector<std::string> LoadCommand(const Options& options, const Phase& phase,
                                      const std::string& nbd_uri, const NodeShape& shape);
