@@ -1,6 +1,8 @@
 // What one measurement window of an environment showed.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -51,6 +53,12 @@ struct WindowMetrics {
 // the store). So only one of the two is given: the other is 0, as a shift detector would take every
 // gain of the tuner for a shift of the load otherwise.
 struct WorkloadDescriptor {
+  // Requests of up to 4, 16, 64 and 256 KiB, and larger ones.
+  static constexpr size_t kSizeClasses = 5;
+  // Sizes of 1 MiB, 4 MiB, 16 MiB, ... 1 TiB.
+  static constexpr size_t kCurvePoints = 11;
+  static constexpr uint64_t CurveBytes(size_t point) { return uint64_t{1} << (20 + 2 * point); }
+
   double offered_ops_per_s = 0;  // 0 when the clients wait for completions (closed loop)
   double offered_bytes_per_s = 0;
   double read_share = 0;  // of operations
@@ -61,6 +69,25 @@ struct WorkloadDescriptor {
   double working_set_bytes = 0;  // distinct bytes they choose from, by the last 8192 requests
   double burstiness = 0;         // squared coefficient of variation of arrivals over 10 ms slots;
                                  // 0 in a closed loop
+  std::array<double, kSizeClasses> read_sizes{};   // shares of the reads
+  std::array<double, kSizeClasses> write_sizes{};  // shares of the writes
+  // The share of blocks read and written that an LRU cache of each size would miss; 1 where nothing
+  // was seen. Over the last million or so.
+  std::array<double, kCurvePoints> miss_ratios = Filled(1);
+  // The share of blocks written that overwrite one of the last written ones, so many bytes of
+  // distinct blocks ago at most.
+  std::array<double, kCurvePoints> overwrite_shares{};
+  // Of the writes whose content was looked at: those whose first block had been written before, and
+  // what LZ4 takes off the bytes. 0 where none was.
+  double duplicate_share = 0;
+  double compressible_share = 0;
+
+ private:
+  static constexpr std::array<double, kCurvePoints> Filled(double value) {
+    std::array<double, kCurvePoints> all{};
+    for (double& one : all) one = value;
+    return all;
+  }
 };
 
 struct Observation {

@@ -139,7 +139,13 @@ Json WorkloadOf(const env::WorkloadDescriptor& load) {
           {"sequential_share", load.sequential_share},
           {"mean_in_flight", load.mean_in_flight},
           {"working_set_bytes", load.working_set_bytes},
-          {"burstiness", load.burstiness}};
+          {"burstiness", load.burstiness},
+          {"read_sizes", load.read_sizes},
+          {"write_sizes", load.write_sizes},
+          {"miss_ratios", load.miss_ratios},
+          {"overwrite_shares", load.overwrite_shares},
+          {"duplicate_share", load.duplicate_share},
+          {"compressible_share", load.compressible_share}};
 }
 
 Json ObservationOf(const env::Observation& seen) {

@@ -10,12 +10,17 @@ namespace ebb::env {
 namespace {
 
 constexpr size_t kHeldMax = 65'536;
-constexpr uint64_t kHoldNsMax = kNsPerS / 2;
+// Requests that take longer are not seen by those who meet them.
+constexpr uint64_t kHoldNsMax = 2 * kNsPerS;
 constexpr size_t kInFlightMax = 4096;
 constexpr size_t kStreamsMax = 32;
 constexpr size_t kRecentMax = 8192;
 constexpr size_t kRecentMin = 64;
 constexpr uint64_t kBlockBytes = 4096;
+constexpr size_t kContentsMax = 8192;
+constexpr size_t kContentsMin = 64;
+constexpr size_t kCurveSamples = 4096;
+constexpr double kCurveBlocks = 1 << 20;  // that a curve remembers
 constexpr uint64_t kSlotNs = 10 * kNsPerMs;
 
 // Below this many arrivals the window says nothing about what kind of clients these are.
@@ -36,9 +41,35 @@ constexpr double kPaceWeight = 0.2;  // of a window in the mean pace
 // Without a sample to tell by: so many requests under way look like clients that wait.
 constexpr double kClosedInFlightMin = 0.8;
 
+size_t SizeClass(uint64_t bytes) {
+  size_t size_class = 0;
+  for (uint64_t limit = kBlockBytes;
+       bytes > limit && size_class + 1 < WorkloadDescriptor::kSizeClasses; limit *= 4) {
+    ++size_class;
+  }
+  return size_class;
+}
+
+// Shares of `counts`, which are left at zero for the next window.
+template <size_t kCount>
+void TakeShares(std::array<uint64_t, kCount>& counts, std::array<double, kCount>& shares) {
+  uint64_t all = 0;
+  for (const uint64_t count : counts) all += count;
+  for (size_t i = 0; i < kCount; ++i) {
+    shares[i] = all == 0 ? 0 : static_cast<double>(counts[i]) / static_cast<double>(all);
+  }
+  counts.fill(0);
+}
+
 }  // namespace
 
-void StreamDescriptor::Reset() { *this = StreamDescriptor(volume_bytes_); }
+StreamDescriptor::StreamDescriptor(uint64_t volume_bytes, double shrunk)
+    : volume_bytes_(volume_bytes),
+      shrunk_(shrunk),
+      reuse_(kCurveSamples),
+      overwrites_(kCurveSamples) {}
+
+void StreamDescriptor::Reset() { *this = StreamDescriptor(volume_bytes_, shrunk_); }
 
 void StreamDescriptor::Add(std::span<const StreamEntry> entries, double sample_rate) {
   uint64_t newest_end_ns = 0;
@@ -69,7 +100,36 @@ void StreamDescriptor::Count(const Held& held) {
   if (entry.op == 'R' || entry.op == 'W') {
     CountSequential(entry, held.sample_rate);
     CountRepeat(entry);
+    CountSize(entry);
+    CountBlocks(entry, held.sample_rate);
+    if (entry.has_content) CountContent(entry);
   }
+}
+
+void StreamDescriptor::CountSize(const StreamEntry& entry) {
+  ++(entry.op == 'R' ? read_sizes_ : write_sizes_)[SizeClass(entry.bytes)];
+}
+
+void StreamDescriptor::CountBlocks(const StreamEntry& entry, double sample_rate) {
+  uint64_t end_byte = entry.offset + entry.bytes;
+  // What lies in the next region belongs to that one's sample.
+  const uint64_t region_end_byte = (entry.offset / kSampledRegionBytes + 1) * kSampledRegionBytes;
+  if (sample_rate < 1) end_byte = std::min(end_byte, region_end_byte);
+  const uint64_t end = (end_byte + kBlockBytes - 1) / kBlockBytes;
+  for (uint64_t block = entry.offset / kBlockBytes; block < end; ++block) {
+    reuse_.Access(block, sample_rate);
+    if (entry.op == 'W') overwrites_.Access(block, sample_rate);
+  }
+}
+
+void StreamDescriptor::CountContent(const StreamEntry& entry) {
+  ++looked_at_;
+  contents_.push_back({entry.fingerprint, entry.compressed_per_mille});
+  ++content_counts_[entry.fingerprint];
+  if (contents_.size() <= kContentsMax) return;
+  const auto oldest = content_counts_.find(contents_.front().fingerprint);
+  if (--oldest->second == 0) content_counts_.erase(oldest);
+  contents_.pop_front();
 }
 
 void StreamDescriptor::CountConcurrency(const StreamEntry& entry) {
@@ -164,7 +224,41 @@ double StreamDescriptor::WorkingSetBytes(const WindowTotals& totals) const {
     const double middle = (low + high) / 2;
     (middle * -std::expm1(-draws / middle) < distinct ? low : high) = middle;
   }
-  return std::min(low * request_bytes / sample_rate_, static_cast<double>(volume_bytes_));
+  return std::min(shrunk_ * low * request_bytes / sample_rate_, static_cast<double>(volume_bytes_));
+}
+
+void StreamDescriptor::FillCurves(WorkloadDescriptor& descriptor) const {
+  for (size_t i = 0; i < WorkloadDescriptor::kCurvePoints; ++i) {
+    const auto blocks = static_cast<uint64_t>(
+        static_cast<double>(WorkloadDescriptor::CurveBytes(i) / kBlockBytes) / shrunk_);
+    descriptor.miss_ratios[i] = reuse_.MissRatio(blocks);
+    descriptor.overwrite_shares[i] = 1 - overwrites_.MissRatio(blocks);
+  }
+}
+
+// Where a share s of the writes is looked at, of two equal ones both are seen with chance s^2 only.
+// Content seen twice therefore stands for 1/s^2 pairs, of which one half was met alone 2 (1 - s) /
+// s times as often; content seen more often is common enough to be seen.
+void StreamDescriptor::FillContent(const WindowTotals& totals, WorkloadDescriptor& descriptor) {
+  if (looked_at_ > 0 && totals.writes > 0) {
+    looked_at_share_ = std::min(
+        1.0, static_cast<double>(looked_at_) / (static_cast<double>(totals.writes) * shrunk_));
+  }
+  if (contents_.size() < kContentsMin) return;
+  double alone = 0;
+  double twice = 0;
+  double copies = 0;  // of what was seen more often
+  for (const auto& [fingerprint, count] : content_counts_) {
+    if (count == 1) ++alone;
+    if (count == 2) ++twice;
+    if (count > 2) copies += count - 1;
+  }
+  const double met_alone = std::min(alone, 2 * (1 - looked_at_share_) / looked_at_share_ * twice);
+  const auto all = static_cast<double>(contents_.size());
+  double left_per_mille = 0;
+  for (const Content& content : contents_) left_per_mille += content.compressed_per_mille;
+  descriptor.duplicate_share = (copies + twice + met_alone / 2) / all;
+  descriptor.compressible_share = 1 - left_per_mille / 1000 / all;
 }
 
 double StreamDescriptor::Burstiness(double seconds) const {
@@ -204,7 +298,14 @@ WorkloadDescriptor StreamDescriptor::Finish(const WindowTotals& totals) {
       descriptor.sequential_share = static_cast<double>(sequential_) / static_cast<double>(placed_);
     }
     descriptor.working_set_bytes = WorkingSetBytes(totals);
+    TakeShares(read_sizes_, descriptor.read_sizes);
+    TakeShares(write_sizes_, descriptor.write_sizes);
+    FillCurves(descriptor);
+    FillContent(totals, descriptor);
   }
+  reuse_.Fade(kCurveBlocks);
+  overwrites_.Fade(kCurveBlocks);
+  looked_at_ = 0;
   arrivals_ = placed_ = sequential_ = 0;
   met_sum_ = met_square_sum_ = 0;
   slots_.clear();

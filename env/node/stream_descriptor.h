@@ -5,12 +5,14 @@
 // meets varies like a Poisson number when arrivals keep their own pace (variance = mean), and less
 // when a fixed number of clients is under way (a binomial number). The same two moments give the
 // number of clients, however much of their time the store takes. The working set is estimated from
-// repeats among a fixed number of requests, not from a fixed time.
+// repeats among a fixed number of requests, the curves from a fading number of blocks, and content
+// from a fixed number of writes, none of them from a fixed time.
 //
-// Memory is bounded: 8192 requests, 32 stream ends, 4096 requests in flight, 65,536 entries held
-// back. Deterministic.
+// Memory is bounded: 8192 requests, as many contents, 32 stream ends, 4096 requests in flight,
+// 65,536 entries held back, two curves of 4096 blocks. Deterministic.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "env/observation.h"
+#include "env/trace/miss_ratio_curve.h"
 
 namespace ebb::env {
 
@@ -49,7 +52,8 @@ class StreamDescriptor {
   // Samples are whole regions of this size (storage-backend/control/stream_sampler.h).
   static constexpr uint64_t kSampledRegionBytes = uint64_t{256} * 1024;
 
-  explicit StreamDescriptor(uint64_t volume_bytes) : volume_bytes_(volume_bytes) {}
+  // The stream may be that of a node `shrunk` times smaller (a twin of a sample of the load).
+  explicit StreamDescriptor(uint64_t volume_bytes, double shrunk = 1);
 
   // Entries that came with the present window, in any order; `sample_rate` is theirs. The newest
   // ones count with the next window: requests they met may not have come with the stream yet.
@@ -69,11 +73,23 @@ class StreamDescriptor {
   void CountConcurrency(const StreamEntry& entry);
   void CountSequential(const StreamEntry& entry, double sample_rate);
   void CountRepeat(const StreamEntry& entry);
+  void CountSize(const StreamEntry& entry);
+  void CountBlocks(const StreamEntry& entry, double sample_rate);
+  void CountContent(const StreamEntry& entry);
+  void FillCurves(WorkloadDescriptor& descriptor) const;
+  void FillContent(const WindowTotals& totals, WorkloadDescriptor& descriptor);
   void DecideLoop(const WindowTotals& totals);
   double WorkingSetBytes(const WindowTotals& totals) const;
   double Burstiness(double seconds) const;
 
+  using Sizes = std::array<uint64_t, WorkloadDescriptor::kSizeClasses>;
+  struct Content {
+    uint64_t fingerprint = 0;
+    uint16_t compressed_per_mille = 0;
+  };
+
   uint64_t volume_bytes_;
+  double shrunk_;
 
   // Kept across windows.
   std::vector<Held> held_;                   // too new to be counted
@@ -81,7 +97,12 @@ class StreamDescriptor {
   std::deque<uint64_t> stream_ends_;         // oldest first
   std::deque<uint64_t> recent_blocks_;
   std::unordered_map<uint64_t, uint32_t> block_counts_;
-  double sample_rate_ = 1;  // of the newest entries
+  MissRatioCurve reuse_;       // of all blocks
+  MissRatioCurve overwrites_;  // of written ones
+  std::deque<Content> contents_;
+  std::unordered_map<uint64_t, uint32_t> content_counts_;
+  double looked_at_share_ = 1;  // of the writes, lately
+  double sample_rate_ = 1;      // of the newest entries
   bool closed_loop_ = false;
   bool loop_known_ = false;
   double clients_ = 0;         // of a closed loop
@@ -94,6 +115,9 @@ class StreamDescriptor {
   uint64_t placed_ = 0;  // requests that could be seen to be sequential or not
   uint64_t sequential_ = 0;
   std::unordered_map<uint64_t, uint32_t> slots_;  // arrivals by 10 ms slot
+  Sizes read_sizes_{};
+  Sizes write_sizes_{};
+  uint64_t looked_at_ = 0;  // writes whose content came with them
 };
 
 }  // namespace ebb::env

@@ -73,21 +73,23 @@ void MissRatioCurve::ForgetLargestHash() {
   sampled_ *= rate_ / rate_before;
 }
 
-void MissRatioCurve::AddDistance(double distance_blocks) {
+void MissRatioCurve::AddDistance(double distance_blocks, double weight) {
   const size_t bucket = BucketOf(static_cast<uint64_t>(std::min(distance_blocks, kDistanceMax)));
   if (distances_.size() <= bucket) distances_.resize(bucket + 1);
-  distances_[bucket] += 1;
+  distances_[bucket] += weight;
 }
 
-void MissRatioCurve::Access(uint64_t key) {
-  ++accesses_;
+void MissRatioCurve::Access(uint64_t key, double shown_share) {
+  const double weight = 1 / shown_share;
+  accesses_ += weight;
   const uint64_t hash = MixBits(key);
   if (hash > threshold_) return;
-  sampled_ += 1;
+  sampled_ += weight;
   if (next_position_ + 1 == tree_.size()) Renumber();
   const auto [entry, first] = last_position_.try_emplace(hash, next_position_);
   if (!first) {
-    AddDistance(std::floor(static_cast<double>(DistinctSince(entry->second)) / rate_));
+    const double distance = static_cast<double>(DistinctSince(entry->second)) / rate_;
+    AddDistance(std::floor(distance / shown_share), weight);
     Mark(entry->second, -1);
     entry->second = next_position_;
   }
@@ -97,9 +99,17 @@ void MissRatioCurve::Access(uint64_t key) {
   if (hashes_.size() > samples_max_) ForgetLargestHash();
 }
 
+void MissRatioCurve::Fade(double accesses_max) {
+  if (accesses_ <= accesses_max) return;
+  const double kept = accesses_max / accesses_;
+  accesses_ *= kept;
+  sampled_ *= kept;
+  for (double& count : distances_) count *= kept;
+}
+
 double MissRatioCurve::MissRatio(uint64_t blocks) const {
   if (accesses_ == 0) return 1;
-  const double expected = static_cast<double>(accesses_) * rate_;
+  const double expected = accesses_ * rate_;
   // SHARDS-adj: when hot blocks were sampled more or less often than their share, the difference
   // counts as hits of the smallest distance.
   double hits = blocks > 0 ? expected - sampled_ : 0;

@@ -23,8 +23,11 @@ class MissRatioCurve {
 
   explicit MissRatioCurve(size_t samples_max = 16'384);
 
-  // An access to the block called `key`, any number that tells blocks apart.
-  void Access(uint64_t key);
+  // An access to the block called `key`, any number that tells blocks apart. Where only a share of
+  // all blocks is shown, chosen by a hash, `shown_share` says which.
+  void Access(uint64_t key, double shown_share = 1);
+  // Older accesses fade: all together they count for `accesses_max` at most.
+  void Fade(double accesses_max);
   // The misses among all accesses with a cache of `blocks` blocks; 1 without accesses.
   double MissRatio(uint64_t blocks) const;
   // At powers of two, from `blocks_min` up to the first size that misses only what comes for the
@@ -37,12 +40,12 @@ class MissRatioCurve {
   void Mark(size_t position, int change);
   void Renumber();
   void ForgetLargestHash();
-  void AddDistance(double distance_blocks);
+  void AddDistance(double distance_blocks, double weight);
 
-  const size_t samples_max_;
+  size_t samples_max_;
   uint64_t threshold_ = ~uint64_t{0};
   double rate_ = 1;
-  uint64_t accesses_ = 0;
+  double accesses_ = 0;
   double sampled_ = 0;  // accesses sampled, in units of the present rate
   absl::flat_hash_map<uint64_t, size_t> last_position_;  // by hash
   std::set<uint64_t> hashes_;                            // the sampled ones, to find the largest

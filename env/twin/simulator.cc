@@ -280,7 +280,8 @@ void Simulator::Complete(const Served& served, uint64_t done_ns) {
                                             ? 0
                                             : load_.PlaceOf(request.first_block) * kBlockBytes,
                               .bytes = request.bytes,
-                              .service_ns = one.latency_ns});
+                              .service_ns = one.latency_ns,
+                              .record = served.record});
   }
 }
 

@@ -92,7 +92,7 @@ TwinEnvironment::TwinEnvironment(const TwinConfig& config,
       ledger_(space_, ToEnvSetting(config.simulator.setting), Now()),
       running_(ledger_.current()),
       noise_(config.noise, config.simulator.seed + 77),
-      descriptor_(config.simulator.node.volume_bytes) {
+      descriptor_(config.simulator.node.volume_bytes, load_->divisor()) {
   const NodeModel& node = config.simulator.node;
   info_ = {.name = config.name,
            .uuid = fmt::format("7717{:04x}-0000-4000-8000-{:012x}", config.simulator.seed & 0xffff,
@@ -157,6 +157,16 @@ void TwinEnvironment::WatchTrip() {
   }
 }
 
+// What the node would see in the first block of a write.
+void TwinEnvironment::AddContent(const Request& request, env::StreamEntry& entry) {
+  if (request.kind != RequestKind::kWrite || request.content == Request::kUnique) return;
+  const uint32_t content = load_->contents()[request.content] & ~RequestStream::kSeenOutside;
+  entry.has_content = true;
+  // Numbers of content that comes once lie behind those of content that comes again.
+  entry.fingerprint = content != 0 ? content : uint64_t{1} << 32 | ++unique_contents_;
+  entry.compressed_per_mille = request.compressed_per_mille;
+}
+
 env::WorkloadDescriptor TwinEnvironment::Describe(const WindowResult& window) {
   // In the simulated time of a sample: rates are those of the load, counts are not.
   const uint64_t divisor = load_->time_divisor();
@@ -169,18 +179,16 @@ env::WorkloadDescriptor TwinEnvironment::Describe(const WindowResult& window) {
                        .offset = seen.offset,
                        .bytes = seen.bytes,
                        .service_ns = seen.service_ns});
+    AddContent(load_->requests()[seen.record], entries.back());
   }
   descriptor_.Add(entries, 1);
   const env::WindowMetrics& m = window.metrics;
-  env::WorkloadDescriptor descriptor =
-      descriptor_.Finish({.seconds = m.seconds / static_cast<double>(divisor),
-                          .reads = m.read.ops / divisor,
-                          .writes = m.write.ops / divisor,
-                          .read_bytes = m.read.bytes / divisor,
-                          .write_bytes = m.write.bytes / divisor,
-                          .mean_in_flight = m.mean_in_flight});
-  descriptor.working_set_bytes *= load_->divisor();
-  return descriptor;
+  return descriptor_.Finish({.seconds = m.seconds / static_cast<double>(divisor),
+                             .reads = m.read.ops / divisor,
+                             .writes = m.write.ops / divisor,
+                             .read_bytes = m.read.bytes / divisor,
+                             .write_bytes = m.write.bytes / divisor,
+                             .mean_in_flight = m.mean_in_flight});
 }
 
 absl::StatusOr<env::Observation> TwinEnvironment::Observe() {

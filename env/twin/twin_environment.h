@@ -70,6 +70,7 @@ class TwinEnvironment final : public env::Environment {
   storage::TripSample Sample() const;
   void WatchTrip();
   void CountForTrips(const WindowResult& slice);
+  void AddContent(const Request& request, env::StreamEntry& entry);
   env::WorkloadDescriptor Describe(const WindowResult& window);
 
   const TwinConfig config_;
@@ -85,6 +86,7 @@ class TwinEnvironment final : public env::Environment {
   std::optional<storage::TripWire> trip_wire_;
   storage::TripSample totals_;  // cumulative
   uint64_t sequence_ = 0;
+  uint64_t unique_contents_ = 0;
   std::string void_reason_;
   WindowResult last_window_;
 };

@@ -17,6 +17,7 @@ struct SeenRequest {
   uint64_t offset = 0;
   uint32_t bytes = 0;
   uint64_t service_ns = 0;
+  uint32_t record = 0;  // of the load: where it begins
 };
 
 struct WindowResult {

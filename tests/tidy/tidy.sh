@@ -22,7 +22,7 @@ storage-backend/check: base storage-backend
 storage-backend/nbd: base base/trace storage-backend
 env: base
 env/testing: base env
-env/node: base base/trace env storage-backend/control
+env/node: base base/trace env env/trace storage-backend/control
 env/trace: base base/trace env storage-backend/control
 env/twin: base base/trace env env/node env/trace storage-backend/control storage-backend/knobs storage-backend/device storage-backend/log storage-backend/policy storage-backend/capacity storage-backend/reduce
 env/twin/fit: base base/trace env env/trace env/twin storage-backend

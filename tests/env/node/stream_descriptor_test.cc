@@ -305,6 +305,104 @@ TEST(StreamDescriptorTest, BurstsShow) {
   EXPECT_NEAR(seen.burstiness, 9, 1.5) << "a tenth of the slots have ten times the mean";
 }
 
+TEST(StreamDescriptorTest, SizesAreShares) {
+  StreamDescriptor descriptor(kVolume);
+  std::vector<StreamEntry> entries;
+  const uint64_t sizes[] = {512, 4096, 8192, 65'536, 262'144, 262'145, 1 << 20, 16'384};
+  for (uint64_t i = 0; i < 80; ++i) {
+    entries.push_back({.time_ns = 1000 * kSecond + i, .op = 'W', .bytes = sizes[i % 8]});
+  }
+  entries.push_back({.time_ns = 1000 * kSecond, .op = 'R', .bytes = 4096});
+  entries.push_back({.time_ns = 1001 * kSecond, .op = 'F'});  // lets the others count
+  descriptor.Add(entries, 1);
+
+  const WorkloadDescriptor seen = descriptor.Finish({.seconds = 1, .reads = 1, .writes = 80});
+
+  const std::array<double, 5> writes = {0.25, 0.25, 0.125, 0.125, 0.25};
+  const std::array<double, 5> reads = {1, 0, 0, 0, 0};
+  EXPECT_EQ(seen.write_sizes, writes);
+  EXPECT_EQ(seen.read_sizes, reads);
+}
+
+// Method: uniform draws from n blocks hit an LRU cache of c blocks with chance c / n.
+TEST(StreamDescriptorTest, CurvesAreThoseOfUniformDraws) {
+  for (const double sample_rate : {1.0, 0.125}) {
+    StreamDescriptor descriptor(kVolume);
+    Rng rng(3);
+    std::vector<StreamEntry> entries;
+    for (uint64_t i = 0; i < 400'000; ++i) {
+      const uint64_t offset = rng.Below(32 * 256) * 4096;  // 32 MiB
+      // Every eighth region, as a node samples.
+      if (sample_rate < 1 && offset / StreamDescriptor::kSampledRegionBytes % 8 != 3) continue;
+      entries.push_back({.time_ns = 1000 * kSecond + i * 1000,
+                         .op = i % 2 == 0 ? 'R' : 'W',
+                         .offset = offset,
+                         .bytes = 4096,
+                         .service_ns = 100});
+    }
+    descriptor.Add(entries, sample_rate);
+    const WorkloadDescriptor seen =
+        descriptor.Finish({.seconds = 1, .reads = 200'000, .writes = 200'000});
+
+    EXPECT_NEAR(seen.miss_ratios[0], 1 - 1.0 / 32, 0.03) << sample_rate;
+    EXPECT_NEAR(seen.miss_ratios[1], 1 - 4.0 / 32, 0.03) << sample_rate;
+    EXPECT_NEAR(seen.miss_ratios[2], 0.5, 0.03) << sample_rate;
+    EXPECT_NEAR(seen.miss_ratios[3], 0, 0.03) << sample_rate;
+    EXPECT_NEAR(seen.overwrite_shares[2], 0.5, 0.03) << sample_rate;
+    EXPECT_NEAR(seen.overwrite_shares[3], 1, 0.06) << sample_rate << ": all but the first writes";
+  }
+}
+
+TEST(StreamDescriptorTest, CurvesForgetWhatIsLongAgo) {
+  StreamDescriptor descriptor(kVolume);
+  Rng rng(3);
+  uint64_t at = 1000 * kSecond;
+  const auto window = [&](uint64_t blocks) {
+    std::vector<StreamEntry> entries;
+    for (uint64_t i = 0; i < 60'000; ++i) {
+      entries.push_back({.time_ns = at += 10'000,
+                         .op = 'R',
+                         .offset = rng.Below(blocks) * 4096 * 32,
+                         .bytes = 32 * 4096});
+    }
+    descriptor.Add(entries, 1);
+    return descriptor.Finish({.seconds = 1, .reads = 60'000}).miss_ratios[0];
+  };
+  EXPECT_GT(window(1'000), 0.95);
+
+  for (int i = 0; i < 5; ++i) window(6);
+
+  EXPECT_LT(window(6), 0.02) << "six requests of 128 KiB fit 1 MiB";
+}
+
+// Half of the writes bring content that one other write brings as well; the rest is new.
+TEST(StreamDescriptorTest, DuplicatesAreEstimatedFromTheWritesThatWereLookedAt) {
+  for (const double looked_at : {1.0, 0.25}) {
+    StreamDescriptor descriptor(kVolume);
+    Rng rng(8);
+    std::vector<uint64_t> contents;
+    for (uint64_t i = 1; i <= 8'000; ++i) contents.push_back(i <= 4'000 ? (i + 1) / 2 : i);
+    for (size_t i = contents.size() - 1; i > 0; --i) {
+      std::swap(contents[i], contents[rng.Below(i + 1)]);
+    }
+    std::vector<StreamEntry> entries;
+    uint64_t at = 1000 * kSecond;
+    for (const uint64_t content : contents) {
+      StreamEntry entry{.time_ns = at += 100'000, .op = 'W', .bytes = 4096};
+      entry.has_content = rng.Chance(looked_at);
+      entry.fingerprint = content;
+      entry.compressed_per_mille = content % 2 == 0 ? 250 : 1000;
+      entries.push_back(entry);
+    }
+    descriptor.Add(entries, 1);
+
+    const WorkloadDescriptor seen = descriptor.Finish({.seconds = 1, .writes = 8'000});
+
+    EXPECT_NEAR(seen.duplicate_share, 0.25, looked_at == 1 ? 0.001 : 0.07) << looked_at;
+    EXPECT_NEAR(seen.compressible_share, 0.375, 0.03) << looked_at;
+  }
+}
+
 TEST(StreamDescriptorTest, MemoryIsForgottenOnReset) {
   FakeStream stream(1);
   StreamDescriptor descriptor(kVolume);
