@@ -79,7 +79,7 @@ void RequestStream::AddPieces(const trace::TraceRecord& record, RequestKind kind
   head.bytes = static_cast<uint32_t>(std::min<uint64_t>(record.bytes, UINT32_MAX));
   tail.flags &= static_cast<uint8_t>(~Request::kContinues);
   if (record.fua) head.flags |= Request::kFua;
-  if (kind == RequestKind::kWrite) {
+  if (kind != RequestKind::kTrim) {
     if (record.offset % kBlockBytes != 0) head.flags |= Request::kPartialFirst;
     if ((record.offset + record.bytes) % kBlockBytes != 0) tail.flags |= Request::kPartialLast;
   }

@@ -235,6 +235,7 @@ uint32_t Simulator::TakePending(const Served& served) {
   pending.copies = false;
   pending.record = served.record;
   pending.record_block = 0;
+  pending.blocks_done = 0;
   pending.next_transfer = 0;
   pending.transfers.clear();
   pending.fills.clear();

@@ -39,8 +39,8 @@ void Simulator::PlanBlock(uint32_t block, bool count) {
   plan_.from_capacity.push_back(block);
 }
 
-void Simulator::PlanReadahead(const Request& request, uint32_t last_block) {
-  const auto verdict = streams_.Observe(load_.PlaceOf(request.first_block), plan_.wanted);
+void Simulator::PlanReadahead(uint32_t first_block, uint32_t last_block) {
+  const auto verdict = streams_.Observe(load_.PlaceOf(first_block), plan_.wanted);
   const size_t wanted_missed = plan_.fills.size();
   if (bypass_bytes_ > 0 && verdict.run_blocks * kBlockBytes > bypass_bytes_) {
     plan_.fills.clear();
@@ -68,7 +68,7 @@ void Simulator::PlanReadahead(const Request& request, uint32_t last_block) {
     }
     window_.readahead_blocks += fetched * time_divisor_;
     plan_.cpu_ns += node_.cpu.read_block * static_cast<double>(fetched);
-    streams_.Extend(verdict.stream, load_.PlaceOf(request.first_block) + plan_.wanted + fetched);
+    streams_.Extend(verdict.stream, load_.PlaceOf(first_block) + plan_.wanted + fetched);
   }
   PlanKeeping(wanted_missed);
 }
@@ -113,40 +113,82 @@ void Simulator::ClearPlan() {
   plan_.cpu_ns = 0;
 }
 
-void Simulator::PlanRead(uint32_t record, uint32_t end_record) {
+uint32_t Simulator::BlocksOf(uint32_t record, uint32_t end_record) const {
+  uint32_t blocks = 0;
+  for (uint32_t i = record; i < end_record; ++i) blocks += load_.requests()[i].blocks;
+  return blocks;
+}
+
+uint32_t Simulator::PartEnd(uint32_t record, uint32_t end_record, uint32_t done,
+                            uint32_t blocks) const {
+  const std::span<const Request> requests = load_.requests();
+  if (done == 0 && (requests[record].flags & Request::kPartialFirst) != 0) return 1;
+  const bool partial_last = (requests[end_record - 1].flags & Request::kPartialLast) != 0;
+  return partial_last && done + 1 < blocks ? blocks - 1 : blocks;
+}
+
+void Simulator::PlanRead(uint32_t record, uint32_t begin, uint32_t end) {
   ClearPlan();
+  uint32_t first_block = 0;
   uint32_t last_block = 0;
   const std::span<const Request> requests = load_.requests();
-  for (uint32_t i = record; i < end_record; ++i) {
+  uint32_t at = 0;  // blocks of the request before this piece
+  for (uint32_t i = record; at < end; at += requests[i++].blocks) {
     const Request& piece = requests[i];
-    for (uint32_t n = 0; n < piece.blocks; ++n) PlanBlock(piece.first_block + n, true);
-    plan_.wanted += piece.blocks;
-    last_block = piece.first_block + piece.blocks - 1;
+    if (at + piece.blocks <= begin) continue;
+    const uint32_t from = begin > at ? begin - at : 0;
+    const uint32_t to = std::min<uint32_t>(piece.blocks, end - at);
+    if (plan_.wanted == 0) first_block = piece.first_block + from;
+    for (uint32_t n = from; n < to; ++n) PlanBlock(piece.first_block + n, true);
+    plan_.wanted += to - from;
+    last_block = piece.first_block + to - 1;
   }
   block_operations_ += plan_.wanted;
-  plan_.cpu_ns = node_.cpu.nbd_request + node_.cpu.read_request +
-                 node_.cpu.read_block * static_cast<double>(plan_.wanted);
+  plan_.cpu_ns = node_.cpu.read_block * static_cast<double>(plan_.wanted);
+  if (begin == 0) plan_.cpu_ns += node_.cpu.nbd_request + node_.cpu.read_request;
   if (!plan_.misses) return;
-  PlanReadahead(requests[record], last_block);
+  PlanReadahead(first_block, last_block);
   if (!plan_.from_capacity.empty()) PlanCapacity();
 }
 
-void Simulator::ServeRead(Served served, uint32_t end_record, uint64_t now_ns) {
+void Simulator::ServeRead(Served served, uint32_t, uint64_t now_ns) {
   ++reads_;
-  PlanRead(served.record, end_record);
-  const uint64_t planned_ns = cpu_.Book(now_ns, plan_.cpu_ns);
-  served.entry_ns = planned_ns - static_cast<uint64_t>(plan_.cpu_ns - node_.cpu.nbd_request);
-  const uint64_t read_ns = plan_.runs.empty() ? planned_ns : ReadRuns(planned_ns);
-  if (plan_.transfers.empty() && plan_.fills.empty()) {
-    return Complete(served, read_ns);
+  ReadParts(served, 0, kNoRequest, now_ns);
+}
+
+void Simulator::ReadParts(Served& served, uint32_t done, uint32_t pending_number, uint64_t now_ns) {
+  const uint32_t record = served.record;
+  uint32_t end_record = record + 1;
+  while ((load_.requests()[end_record - 1].flags & Request::kContinues) != 0) ++end_record;
+  const uint32_t blocks = BlocksOf(record, end_record);
+  for (;;) {
+    const uint32_t end = PartEnd(record, end_record, done, blocks);
+    PlanRead(record, done, end);
+    const uint64_t planned_ns = cpu_.Book(now_ns, plan_.cpu_ns);
+    if (done == 0) {
+      served.entry_ns = planned_ns - static_cast<uint64_t>(plan_.cpu_ns - node_.cpu.nbd_request);
+    }
+    done = end;
+    const uint64_t read_ns = plan_.runs.empty() ? planned_ns : ReadRuns(planned_ns);
+    const bool stays = plan_.transfers.empty() && plan_.fills.empty();
+    if (stays && done == blocks) {
+      return pending_number == kNoRequest ? Complete(served, read_ns)
+                                          : CompletePending(pending_number, read_ns);
+    }
+    if (stays && plan_.runs.empty()) {
+      now_ns = planned_ns;
+      continue;
+    }
+    if (pending_number == kNoRequest) pending_number = TakePending(served);
+    Pending& pending = pending_[pending_number];
+    pending.blocks_done = done;
+    pending.next_transfer = 0;
+    pending.copies = plan_.copies;
+    pending.transfers.swap(plan_.transfers);
+    pending.fills.swap(plan_.fills);
+    pending.from_capacity.swap(plan_.from_capacity);
+    return events_.Add(read_ns, kReadStage, pending_number);
   }
-  const uint32_t number = TakePending(served);
-  Pending& pending = pending_[number];
-  pending.copies = plan_.copies;
-  pending.transfers.swap(plan_.transfers);
-  pending.fills.swap(plan_.fills);
-  pending.from_capacity.swap(plan_.from_capacity);
-  events_.Add(read_ns, kReadStage, number);
 }
 
 uint64_t Simulator::ReadRuns(uint64_t now_ns) {
@@ -171,7 +213,7 @@ void Simulator::ReadStage(uint32_t number, uint64_t now_ns) {
             now_ns, {storage::Io::Kind::kRead, transfer.offset, transfer.bytes}) +
         DeviceWaitNs();
     const bool last = pending.next_transfer == pending.transfers.size();
-    if (last && read && pending.fills.empty() && !pending.copies) {
+    if (last && read && pending.fills.empty() && !pending.copies && AllRead(pending)) {
       CompletePending(number, done_ns);
     } else {
       events_.Add(done_ns, kReadStage, number);
@@ -186,7 +228,15 @@ void Simulator::ReadStage(uint32_t number, uint64_t now_ns) {
   }
   uint64_t done_ns = now_ns;
   EndRead(pending.fills, pending.from_capacity, pending.copies, done_ns);
-  CompletePending(number, done_ns);
+  if (AllRead(pending)) return CompletePending(number, done_ns);
+  Served served = pending.served;
+  ReadParts(served, pending.blocks_done, number, done_ns);
+}
+
+bool Simulator::AllRead(const Pending& pending) const {
+  uint32_t end_record = pending.served.record + 1;
+  while ((load_.requests()[end_record - 1].flags & Request::kContinues) != 0) ++end_record;
+  return pending.blocks_done == BlocksOf(pending.served.record, end_record);
 }
 
 void Simulator::EndRead(const std::vector<Fill>& fills, const std::vector<uint32_t>& from_capacity,

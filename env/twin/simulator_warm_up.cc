@@ -46,10 +46,22 @@ bool Simulator::StoreWithoutTime() {
 void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
   const std::span<const Request> requests = load_.requests();
   switch (requests[record].kind) {
-    case RequestKind::kRead:
-      PlanRead(record, end_record);
-      EndRead(plan_.fills, plan_.from_capacity, plan_.copies, now_ns_);
+    case RequestKind::kRead: {
+      const uint32_t blocks = BlocksOf(record, end_record);
+      for (uint32_t done = 0; done < blocks;) {
+        const uint32_t end = PartEnd(record, end_record, done, blocks);
+        PlanRead(record, done, end);
+        EndRead(plan_.fills, plan_.from_capacity, plan_.copies, now_ns_);
+        done = end;
+      }
+      // Copies fill segments that are clean as soon as they are durable: the background sees to it
+      // all the time.
+      if (log_.WantsFlush()) {
+        log_.EndFlush(log_.BeginFlush(now_ns_));
+        log_.ReleaseClean();
+      }
       return;
+    }
     case RequestKind::kWrite:
     case RequestKind::kTrim:
       for (uint32_t i = record; i < end_record; ++i) {

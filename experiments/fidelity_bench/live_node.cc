@@ -229,6 +229,7 @@ absl::StatusOr<std::unique_ptr<Volume>> LiveNode::Open(const Workload& workload,
 absl::Status LiveNode::Prefill(Volume& volume, const Workload& workload,
                                const storage::Setting& setting) {
   storage::Setting fast = setting;
+  fast.Set(KnobId::kNvmeReadShare, 0);  // nothing of it stays in the log: the twin's is empty
   fast.Set(KnobId::kDestageWatermark, 5);
   fast.Set(KnobId::kThrottleSoftness, 0);
   fast.Set(KnobId::kDestagePoliteness, 0);

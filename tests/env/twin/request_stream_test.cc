@@ -34,14 +34,18 @@ TEST(RequestStreamTest, CutsARequestAtPages) {
   EXPECT_EQ(load.NextPage(0), 1u);
 }
 
-TEST(RequestStreamTest, MarksPartialBlocksOfWritesOnly) {
+TEST(RequestStreamTest, MarksPartialBlocks) {
   const auto load = MakeLoad({{.op = TraceOp::kWrite, .offset = 512, .bytes = 4096},
-                              {.op = TraceOp::kRead, .offset = 512, .bytes = 512}},
+                              {.op = TraceOp::kRead, .offset = 512, .bytes = 512},
+                              {.op = TraceOp::kRead, .offset = 4096, .bytes = 4096},
+                              {.op = TraceOp::kTrim, .offset = 0, .bytes = 6144}},
                              kGiB);
 
   EXPECT_EQ(load.requests()[0].flags, Request::kPartialFirst | Request::kPartialLast);
   EXPECT_EQ(load.requests()[0].blocks, 2u);
-  EXPECT_EQ(load.requests()[1].flags, 0);
+  EXPECT_EQ(load.requests()[1].flags, Request::kPartialFirst | Request::kPartialLast);
+  EXPECT_EQ(load.requests()[2].flags, 0);
+  EXPECT_EQ(load.requests()[3].flags, 0) << "advice";
 }
 
 TEST(RequestStreamTest, ATrimOfUntouchedPagesIsNothing) {

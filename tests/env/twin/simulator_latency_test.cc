@@ -214,6 +214,25 @@ TEST(SimulatorLatencyTest, APartialWriteReadsFirst) {
   EXPECT_EQ(seen.metrics.write.bytes, 512u);
 }
 
+TEST(SimulatorLatencyTest, ABlockReadInPartIsAReadOfItsOwn) {
+  const SimulatorConfig config = Bare();
+  const auto latency_ns = [&](uint64_t offset, uint64_t bytes) {
+    const RequestStream load =
+        MakeLoad({{.time_ns = kNsPerMs, .op = TraceOp::kRead, .offset = offset, .bytes = bytes}},
+                 512 * kMiB);
+    const WindowResult seen = MakeSimulator(config, load)->RunWindow(0.5);
+    EXPECT_EQ(seen.metrics.read.ops, 1u);
+    EXPECT_EQ(seen.metrics.read.bytes, bytes);
+    return seen.metrics.read.mean_ns;
+  };
+  const double aligned_ns = latency_ns(kMiB, 16 << 10);
+
+  // Head, middle and tail, one after the other.
+  EXPECT_NEAR(latency_ns(kMiB + 512, 16 << 10), 3 * aligned_ns, 0.2 * 3 * aligned_ns);
+  EXPECT_NEAR(latency_ns(kMiB, (16 << 10) - 512), 2 * aligned_ns, 0.2 * 2 * aligned_ns);
+  EXPECT_NEAR(latency_ns(kMiB + 512, 512), aligned_ns, 0.2 * aligned_ns);
+}
+
 TEST(SimulatorLatencyTest, ReadsWaitForAWorkerThatAThrottledWriteHolds) {
   // Reads of DRAM beside many times more writes than the devices drain.
   SimulatorConfig config{.node = SmallNode(), .setting = {}};
