@@ -230,7 +230,7 @@ double StreamDescriptor::WorkingSetBytes(const WindowTotals& totals) const {
 void StreamDescriptor::FillCurves(WorkloadDescriptor& descriptor) const {
   for (size_t i = 0; i < WorkloadDescriptor::kCurvePoints; ++i) {
     const auto blocks = static_cast<uint64_t>(
-        static_cast<double>(WorkloadDescriptor::CurveBytes(i) / kBlockBytes) / shrunk_);
+        static_cast<double>(WorkloadDescriptor::CurveBytes(i)) / kBlockBytes / shrunk_);
     descriptor.miss_ratios[i] = reuse_.MissRatio(blocks);
     descriptor.overwrite_shares[i] = 1 - overwrites_.MissRatio(blocks);
   }

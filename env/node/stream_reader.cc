@@ -31,14 +31,14 @@ absl::Status StreamReader::SkipToEnd() {
 
 absl::Status StreamReader::ReadToEnd(const std::function<absl::Status(const StreamSlice&)>& take) {
   EBB_ASSIGN_OR_RETURN(const uint64_t end, End());
+  if (end < next_) next_ = 0;  // a node that started anew counts anew
   while (next_ < end) {
     EBB_ASSIGN_OR_RETURN(const StreamSlice slice, Ask(next_, kRecordsPerCall));
-    next_ = slice.next;
     if (slice.entries.empty()) return absl::OkStatus();  // it started anew meanwhile
+    // Beyond `end` where requests came in the meantime.
+    next_ = slice.next;
     EBB_RETURN_IF_ERROR(take(slice));
   }
-  // A node that started anew counts anew.
-  next_ = end;
   return absl::OkStatus();
 }
 

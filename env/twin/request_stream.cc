@@ -8,7 +8,6 @@
 namespace ebb::twin {
 namespace {
 
-constexpr uint32_t kNoPage = RequestStream::kNoPage;
 constexpr uint64_t kPageBytes = uint64_t{kPageBlocks} * kBlockBytes;
 
 uint64_t Mix(uint64_t key) {

@@ -1,6 +1,7 @@
 #include "env/twin/twin_environment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -194,9 +195,9 @@ env::WorkloadDescriptor TwinEnvironment::Describe(const WindowResult& window) {
 absl::StatusOr<env::Observation> TwinEnvironment::Observe() {
   Expire();
   last_window_ = {};
-  const auto slices = std::max(1, static_cast<int>(config_.window_seconds / kSliceSeconds + 0.5));
-  const double slice_seconds = config_.window_seconds / slices;
-  for (int i = 0; i < slices; ++i) {
+  const auto slices = std::max(1L, std::lround(config_.window_seconds / kSliceSeconds));
+  const double slice_seconds = config_.window_seconds / static_cast<double>(slices);
+  for (long i = 0; i < slices; ++i) {
     const WindowResult slice = simulator_->RunWindow(slice_seconds);
     clock_.AdvanceNs(static_cast<uint64_t>(slice_seconds * 1e9));
     CountForTrips(slice);

@@ -268,7 +268,7 @@ absl::StatusOr<PhaseResult> Demo::ComparePhase(const Phase& phase, Rng& rng) {
       const std::string label = fmt::format("{} pair {}/{} {}", phase.id, pair + 1, order.size(),
                                             tuned ? "tuned" : "default");
       EBB_ASSIGN_OR_RETURN(env::WindowMetrics block, MeasureBlock(phase, tuned, label));
-      (tuned ? blocks.tuned : blocks.by_default) = std::move(block);
+      (tuned ? blocks.tuned : blocks.by_default) = block;
     }
     const bool whole = blocks.by_default.seconds > 0 && (alone || blocks.tuned.seconds > 0);
     if (!whole) {
@@ -276,8 +276,8 @@ absl::StatusOr<PhaseResult> Demo::ComparePhase(const Phase& phase, Rng& rng) {
       continue;
     }
     if (!alone) log_indexes.push_back(PairLogIndex(options_.goal, blocks));
-    all_default.push_back(std::move(blocks.by_default));
-    all_tuned.push_back(std::move(blocks.tuned));
+    all_default.push_back(blocks.by_default);
+    all_tuned.push_back(blocks.tuned);
   }
   load_.reset();
   result.by_default = MergeWindows(all_default);
@@ -326,7 +326,7 @@ absl::StatusOr<env::WindowMetrics> Demo::ObserveBlock(const Phase& phase,
                              window < phase.settle_s ? " (settling)" : "", ops,
                              100 * seen.metrics.dirty_share));
     if (window < phase.settle_s) continue;
-    if (seen.valid && !seen.setting_changed) usable.push_back(std::move(seen.metrics));
+    if (seen.valid && !seen.setting_changed) usable.push_back(seen.metrics);
   }
   if (phase.restart) load_.reset();
   if (static_cast<double>(usable.size()) < kUsableShareMin * phase.block_s) usable.clear();

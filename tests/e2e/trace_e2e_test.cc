@@ -70,7 +70,6 @@ TEST(TraceE2eTest, WhatIsReplayedOntoANodeIsWhatItsStreamRecords) {
   EXPECT_THAT(replay.out, HasSubstr("1500 requests"));
   const trace::ReadBack back = trace::ReadTrace(recorded_path);
   ASSERT_TRUE(back.status.ok()) << back.status;
-  ASSERT_EQ(back.records.size(), load.size());
   // Requests that are in flight together may change places: what was asked for is compared.
   auto summary = [](const std::vector<TraceRecord>& records) {
     std::vector<std::string> lines;

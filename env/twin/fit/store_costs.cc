@@ -225,7 +225,7 @@ absl::Status MeasureDeviceWaits(const NodeCostOptions& options, size_t count, Cp
 }
 
 absl::Status MeasureReduction(size_t count, CpuCosts& cpu) {
-  constexpr size_t kUnit = 32 * 1024;
+  constexpr size_t kUnit = size_t{32} * 1024;
   const size_t units = std::max<size_t>(count / 16, 8);
   AlignedBuffer raw(kUnit), out(kUnit);
   storage::Compressor compressor;
