@@ -17,7 +17,6 @@
 namespace ebb::twin {
 namespace {
 
-using storage::DiskParameters;
 using storage::FlashParameters;
 using storage::ServiceParameters;
 
@@ -71,34 +70,12 @@ std::vector<Section> NodeSections(NodeModel& node) {
             {"page_write_bytes", &metadata.page_write_bytes}}}};
 }
 
-std::vector<Field> FlashFields(FlashParameters& flash) {
-  return {{"dies", &flash.dies},
-          {"read_ns", &flash.read_ns},
-          {"program_ns", &flash.program_ns},
-          {"suspend_ns", &flash.suspend_ns},
-          {"command_ns", &flash.command_ns},
-          {"controller_ns", &flash.controller_ns},
-          {"write_ack_ns", &flash.write_ack_ns},
-          {"flush_ns", &flash.flush_ns},
-          {"link_bytes_per_ns", &flash.link_bytes_per_ns},
-          {"page_bytes", &flash.page_bytes},
-          {"program_unit_bytes", &flash.program_unit_bytes},
-          {"buffer_bytes", &flash.buffer_bytes}};
-}
-
-std::vector<Field> DiskFields(DiskParameters& disk) {
-  return {{"revolution_ns", &disk.revolution_ns},
-          {"bytes_per_ns", &disk.bytes_per_ns},
-          {"link_bytes_per_ns", &disk.link_bytes_per_ns},
-          {"overhead_ns", &disk.overhead_ns},
-          {"seek_min_ns", &disk.seek_min_ns},
-          {"seek_slope_ns", &disk.seek_slope_ns},
-          {"cache_bytes", &disk.cache_bytes}};
-}
-
 std::vector<Field> DeviceFields(ServiceParameters& device) {
-  if (auto* flash = std::get_if<FlashParameters>(&device)) return FlashFields(*flash);
-  return DiskFields(std::get<DiskParameters>(device));
+  std::vector<Field> fields;
+  storage::VisitParameters(device, [&](const storage::ServiceParameterInfo& info, auto& value) {
+    fields.push_back({info.name, &value});
+  });
+  return fields;
 }
 
 std::string ValueText(const Field& field) {

@@ -11,20 +11,10 @@ constexpr double kReadJitter = 0.06;
 
 uint64_t Ns(double ns) { return static_cast<uint64_t>(ns); }
 
-FlashParameters Scaled(FlashParameters parameters, double scale) {
-  for (double* ns :
-       {&parameters.read_ns, &parameters.program_ns, &parameters.suspend_ns, &parameters.command_ns,
-        &parameters.controller_ns, &parameters.write_ack_ns, &parameters.flush_ns}) {
-    *ns /= scale;
-  }
-  parameters.link_bytes_per_ns *= scale;
-  return parameters;
-}
-
 }  // namespace
 
 FlashModel::FlashModel(const FlashParameters& parameters, const ServiceModelOptions& options)
-    : parameters_(Scaled(parameters, options.scale)), rng_(options.seed), dies_(parameters.dies) {}
+    : parameters_(Faster(parameters, options.scale)), rng_(options.seed), dies_(parameters.dies) {}
 
 uint64_t FlashModel::CompletionNs(uint64_t now_ns, const ServiceRequest& request) {
   now_ns = std::max(now_ns, latest_ns_);

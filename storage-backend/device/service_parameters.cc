@@ -58,42 +58,6 @@ DiskParameters Disk7200() {
           .cache_bytes = 32 * kMiB};
 }
 
-// One fault at a time is enough: these come from a program.
-absl::Status Check(const char* name, double value, double min, double max) {
-  if (value >= min && value <= max && std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{} = {} of a device is not within {} to {}", name, value, min, max));
-}
-
-absl::Status CheckFlash(const FlashParameters& p) {
-  const auto bytes = [](uint64_t value) { return static_cast<double>(value); };
-  absl::Status status = Check("dies", bytes(p.dies), 1, 4096);
-  status.Update(Check("read_ns", p.read_ns, 1, 1e11));
-  status.Update(Check("program_ns", p.program_ns, 1, 1e11));
-  status.Update(Check("suspend_ns", p.suspend_ns, 0, 1e11));
-  status.Update(Check("command_ns", p.command_ns, 0, 1e11));
-  status.Update(Check("controller_ns", p.controller_ns, 0, 1e11));
-  status.Update(Check("write_ack_ns", p.write_ack_ns, 0, 1e11));
-  status.Update(Check("flush_ns", p.flush_ns, 0, 1e11));
-  status.Update(Check("link_bytes_per_ns", p.link_bytes_per_ns, 1e-6, 1e4));
-  status.Update(Check("page_bytes", bytes(p.page_bytes), 512, bytes(16 * kMiB)));
-  status.Update(Check("program_unit_bytes", bytes(p.program_unit_bytes), 512, bytes(kGiB)));
-  status.Update(Check("buffer_bytes", bytes(p.buffer_bytes), 512, bytes(64 * kGiB)));
-  return status;
-}
-
-absl::Status CheckDisk(const DiskParameters& p) {
-  absl::Status status = Check("revolution_ns", p.revolution_ns, 1, 1e12);
-  status.Update(Check("bytes_per_ns", p.bytes_per_ns, 1e-6, 1e4));
-  status.Update(Check("link_bytes_per_ns", p.link_bytes_per_ns, 1e-6, 1e4));
-  status.Update(Check("overhead_ns", p.overhead_ns, 0, 1e12));
-  status.Update(Check("seek_min_ns", p.seek_min_ns, 0, 1e12));
-  status.Update(Check("seek_slope_ns", p.seek_slope_ns, 0, 1e12));
-  status.Update(Check("cache_bytes", static_cast<double>(p.cache_bytes), 512,
-                      static_cast<double>(64 * kGiB)));
-  return status;
-}
-
 }  // namespace
 
 std::optional<ServiceParameters> ServiceParametersOf(std::string_view name) {
@@ -104,9 +68,16 @@ std::optional<ServiceParameters> ServiceParametersOf(std::string_view name) {
   return std::nullopt;
 }
 
+// One fault at a time is enough: these come from a program.
 absl::Status CheckServiceParameters(const ServiceParameters& parameters) {
-  if (const auto* flash = std::get_if<FlashParameters>(&parameters)) return CheckFlash(*flash);
-  return CheckDisk(std::get<DiskParameters>(parameters));
+  absl::Status status;
+  VisitParameters(parameters, [&status](const ServiceParameterInfo& info, const auto& number) {
+    const auto value = static_cast<double>(number);
+    if (value >= info.min && value <= info.max && std::isfinite(value)) return;
+    status.Update(absl::InvalidArgumentError(fmt::format(
+        "{} = {} of a device is not within {} to {}", info.name, value, info.min, info.max)));
+  });
+  return status;
 }
 
 }  // namespace ebb::storage

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "base/status.h"
@@ -13,8 +14,6 @@
 namespace ebb::twin {
 namespace {
 
-using storage::DiskParameters;
-using storage::FlashParameters;
 using storage::ServiceParameters;
 
 // Keeps what the probes do not see where it was: a tenth off costs as much as a figure off by 0.1
@@ -23,64 +22,29 @@ constexpr double kInertia = 1e-4;
 constexpr std::array<double, 4> kSteps = {1.5, 1.2, 1.06, 1.02};
 constexpr int kRoundsMax = 12;
 
-// The parameters that are searched, as multiples of where the search began.
-std::vector<double> Values(const ServiceParameters& parameters) {
-  if (const auto* f = std::get_if<FlashParameters>(&parameters)) {
-    return {static_cast<double>(f->dies),
-            f->read_ns,
-            f->program_ns,
-            f->suspend_ns,
-            f->command_ns,
-            f->controller_ns,
-            f->write_ack_ns,
-            f->flush_ns,
-            f->link_bytes_per_ns,
-            static_cast<double>(f->buffer_bytes)};
-  }
-  const auto& d = std::get<DiskParameters>(parameters);
-  return {d.revolution_ns,
-          d.bytes_per_ns,
-          d.link_bytes_per_ns,
-          d.overhead_ns,
-          d.seek_min_ns,
-          d.seek_slope_ns,
-          static_cast<double>(d.cache_bytes)};
+// Calls `visit(value)` for the parameters that are searched: no probe sees a grain.
+template <typename Visitor>
+void VisitSearched(ServiceParameters& parameters, const Visitor& visit) {
+  storage::VisitParameters(parameters, [&](const storage::ServiceParameterInfo& info, auto& value) {
+    if (info.kind != storage::ServiceParameterInfo::Kind::kGrain) visit(value);
+  });
 }
 
-ServiceParameters WithValues(const ServiceParameters& like, const std::vector<double>& v) {
-  if (const auto* flash = std::get_if<FlashParameters>(&like)) {
-    FlashParameters f = *flash;
-    f.dies = std::max<size_t>(1, static_cast<size_t>(std::lround(v[0])));
-    f.read_ns = v[1];
-    f.program_ns = v[2];
-    f.suspend_ns = v[3];
-    f.command_ns = v[4];
-    f.controller_ns = v[5];
-    f.write_ack_ns = v[6];
-    f.flush_ns = v[7];
-    f.link_bytes_per_ns = v[8];
-    f.buffer_bytes = static_cast<uint64_t>(v[9]);
-    return f;
-  }
-  return DiskParameters{.revolution_ns = v[0],
-                        .bytes_per_ns = v[1],
-                        .link_bytes_per_ns = v[2],
-                        .overhead_ns = v[3],
-                        .seek_min_ns = v[4],
-                        .seek_slope_ns = v[5],
-                        .cache_bytes = static_cast<uint64_t>(v[6])};
+std::vector<double> Values(ServiceParameters parameters) {
+  std::vector<double> values;
+  VisitSearched(parameters, [&](auto& value) { values.push_back(static_cast<double>(value)); });
+  return values;
 }
 
-// `parameters` of a device `speed` times as fast, as ServiceModelOptions::scale makes it.
-ServiceParameters Faster(const ServiceParameters& parameters, double speed) {
-  std::vector<double> v = Values(parameters);
-  const bool flash = std::holds_alternative<FlashParameters>(parameters);
-  for (size_t i = 0; i < v.size(); ++i) {
-    const bool rate = flash ? i == 8 : i == 1 || i == 2;
-    const bool size = flash ? i == 0 || i == 9 : i == 6;
-    if (!size) v[i] = rate ? v[i] * speed : v[i] / speed;
-  }
-  return WithValues(parameters, v);
+ServiceParameters WithValues(ServiceParameters like, const std::vector<double>& values) {
+  auto next = values.begin();
+  VisitSearched(like, [&](auto& value) {
+    using Number = std::remove_reference_t<decltype(value)>;
+    value = std::is_integral_v<Number> ? static_cast<Number>(std::max(1.0, std::round(*next)))
+                                       : static_cast<Number>(*next);
+    ++next;
+  });
+  return like;
 }
 
 class Search {
@@ -158,7 +122,7 @@ std::vector<Start> Starts(const Search& search, const ProbeFigures& measured) {
   for (const std::string& name : storage::ServiceModelNames()) {
     const ServiceParameters parameters = *storage::ServiceParametersOf(name);
     const double speed = search.AnswersOf(parameters).value[0] / measured.value[0];
-    for (ServiceParameters one : {parameters, Faster(parameters, speed)}) {
+    for (ServiceParameters one : {parameters, storage::Faster(parameters, speed)}) {
       starts.push_back({name, one, search.Loss(one)});
     }
   }
