@@ -55,7 +55,7 @@ struct NodeModel {
   uint64_t capacity_bytes = 8 * kGiB;  // of each
   std::string capacity_device = "disk-7200";
   int capacity_count = 2;
-  double cache_speed = 1;  // the modelled device is so many times faster
+  double cache_speed = 1;  // a device of a class is so many times faster; a fitted one is as it is
   double capacity_speed = 1;
   // As measured, instead of a named class.
   std::optional<storage::ServiceParameters> cache_fitted = {};

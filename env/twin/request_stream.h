@@ -50,6 +50,11 @@ class RequestStream {
   void Add(const trace::TraceRecord& record);
   // What is added is itself a sample of a larger load: see divisor(). Before Close.
   void SetDivisor(double divisor, uint32_t time_divisor);
+  // The record behind the last piece of the request that begins at `record`.
+  uint32_t EndOf(uint32_t record) const {
+    while ((requests_[record].flags & Request::kContinues) != 0) ++record;
+    return record + 1;
+  }
   // The stream repeats after this; at least the time of the last request.
   void Close(uint64_t duration_ns);
 

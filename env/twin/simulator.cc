@@ -21,8 +21,9 @@ bool ReadyLater(uint64_t a, uint64_t b) { return a > b; }
 absl::StatusOr<std::unique_ptr<storage::ServiceModel>> MakeDevice(
     const std::optional<storage::ServiceParameters>& fitted, const std::string& name,
     uint64_t bytes, uint64_t seed, double speed) {
-  const storage::ServiceModelOptions options{.device_bytes = bytes, .seed = seed, .scale = speed};
+  storage::ServiceModelOptions options{.device_bytes = bytes, .seed = seed};
   if (fitted) return storage::MakeServiceModel(*fitted, options);
+  options.scale = speed;
   return storage::MakeServiceModel(name, options);
 }
 
@@ -165,8 +166,7 @@ void Simulator::ServeNext(uint64_t now_ns) {
   const std::span<const Request> requests = load_.requests();
   const uint32_t record = next_record_;
   const uint64_t arrival_ns = ArrivalNs();
-  uint32_t end = record + 1;
-  while ((requests[end - 1].flags & Request::kContinues) != 0) ++end;
+  const uint32_t end = load_.EndOf(record);
   if (record + kPrefetchRecords < requests.size()) {
     __builtin_prefetch(&table_[requests[record + kPrefetchRecords].first_block], 1);
   }
@@ -235,6 +235,8 @@ uint32_t Simulator::TakePending(const Served& served) {
   pending.copies = false;
   pending.record = served.record;
   pending.record_block = 0;
+  pending.end_record = 0;
+  pending.blocks = 0;
   pending.blocks_done = 0;
   pending.next_transfer = 0;
   pending.transfers.clear();

@@ -120,7 +120,9 @@ class Simulator {
   struct Pending {
     Served served;
     bool copies = false;
-    uint32_t blocks_done = 0;         // of a read, its parts so far
+    uint32_t end_record = 0;          // of a read, which ends before it
+    uint32_t blocks = 0;              // of a read ...
+    uint32_t blocks_done = 0;         // ... and of its parts so far
     uint32_t record = 0;              // next to be appended, of a write
     uint32_t record_block = 0;        // in it
     std::vector<Transfer> transfers;  // of the capacity tier, still to be done
@@ -195,14 +197,14 @@ class Simulator {
   // that begins at block number `done` ends.
   uint32_t PartEnd(uint32_t record, uint32_t end_record, uint32_t done, uint32_t blocks) const;
   // Reads what is left of a request; `pending` is kNoRequest as long as it needed no device.
-  void ReadParts(Served& served, uint32_t done, uint32_t pending, uint64_t now_ns);
+  void ReadParts(Served& served, uint32_t end_record, uint32_t done, uint32_t pending,
+                 uint64_t now_ns);
   void PlanBlock(uint32_t block, bool count);
   void PlanCapacity();
   void PlanReadahead(uint32_t first_block, uint32_t last_block);
   void PlanKeeping(size_t wanted_missed);
   uint64_t ReadRuns(uint64_t now_ns);
   void ReadStage(uint32_t pending, uint64_t now_ns);
-  bool AllRead(const Pending& pending) const;
   void EndRead(const std::vector<Fill>& fills, const std::vector<uint32_t>& from_capacity,
                bool copies, uint64_t& now_ns);
 

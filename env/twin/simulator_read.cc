@@ -151,15 +151,14 @@ void Simulator::PlanRead(uint32_t record, uint32_t begin, uint32_t end) {
   if (!plan_.from_capacity.empty()) PlanCapacity();
 }
 
-void Simulator::ServeRead(Served served, uint32_t, uint64_t now_ns) {
+void Simulator::ServeRead(Served served, uint32_t end_record, uint64_t now_ns) {
   ++reads_;
-  ReadParts(served, 0, kNoRequest, now_ns);
+  ReadParts(served, end_record, 0, kNoRequest, now_ns);
 }
 
-void Simulator::ReadParts(Served& served, uint32_t done, uint32_t pending_number, uint64_t now_ns) {
+void Simulator::ReadParts(Served& served, uint32_t end_record, uint32_t done,
+                          uint32_t pending_number, uint64_t now_ns) {
   const uint32_t record = served.record;
-  uint32_t end_record = record + 1;
-  while ((load_.requests()[end_record - 1].flags & Request::kContinues) != 0) ++end_record;
   const uint32_t blocks = BlocksOf(record, end_record);
   for (;;) {
     const uint32_t end = PartEnd(record, end_record, done, blocks);
@@ -181,6 +180,8 @@ void Simulator::ReadParts(Served& served, uint32_t done, uint32_t pending_number
     }
     if (pending_number == kNoRequest) pending_number = TakePending(served);
     Pending& pending = pending_[pending_number];
+    pending.end_record = end_record;
+    pending.blocks = blocks;
     pending.blocks_done = done;
     pending.next_transfer = 0;
     pending.copies = plan_.copies;
@@ -213,7 +214,8 @@ void Simulator::ReadStage(uint32_t number, uint64_t now_ns) {
             now_ns, {storage::Io::Kind::kRead, transfer.offset, transfer.bytes}) +
         DeviceWaitNs();
     const bool last = pending.next_transfer == pending.transfers.size();
-    if (last && read && pending.fills.empty() && !pending.copies && AllRead(pending)) {
+    if (last && read && pending.fills.empty() && !pending.copies &&
+        pending.blocks_done == pending.blocks) {
       CompletePending(number, done_ns);
     } else {
       events_.Add(done_ns, kReadStage, number);
@@ -228,15 +230,9 @@ void Simulator::ReadStage(uint32_t number, uint64_t now_ns) {
   }
   uint64_t done_ns = now_ns;
   EndRead(pending.fills, pending.from_capacity, pending.copies, done_ns);
-  if (AllRead(pending)) return CompletePending(number, done_ns);
+  if (pending.blocks_done == pending.blocks) return CompletePending(number, done_ns);
   Served served = pending.served;
-  ReadParts(served, pending.blocks_done, number, done_ns);
-}
-
-bool Simulator::AllRead(const Pending& pending) const {
-  uint32_t end_record = pending.served.record + 1;
-  while ((load_.requests()[end_record - 1].flags & Request::kContinues) != 0) ++end_record;
-  return pending.blocks_done == BlocksOf(pending.served.record, end_record);
+  ReadParts(served, pending.end_record, pending.blocks_done, number, done_ns);
 }
 
 void Simulator::EndRead(const std::vector<Fill>& fills, const std::vector<uint32_t>& from_capacity,

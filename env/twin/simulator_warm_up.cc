@@ -82,15 +82,14 @@ void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
 void Simulator::WarmUp(int passes_max, double share) {
   const std::span<const Request> all = load_.requests();
   if (all.empty()) return;
-  auto part = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(all.size()));
-  while (part > 0 && part < all.size() && (all[part - 1].flags & Request::kContinues) != 0) ++part;
+  auto part = static_cast<uint32_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(all.size()));
+  if (part > 0) part = load_.EndOf(part - 1);
   const std::span<const Request> requests = all.first(part);
   log_.SetInstant(true);
   const uint64_t log_blocks = log_.space_bytes() / kBlockBytes;
   for (int pass = 0; pass < passes_max; ++pass) {
     for (uint32_t record = 0; record < requests.size();) {
-      uint32_t end = record + 1;
-      while ((requests[end - 1].flags & Request::kContinues) != 0) ++end;
+      const uint32_t end = load_.EndOf(record);
       if (record + 12 < requests.size()) {
         __builtin_prefetch(&table_[requests[record + 12].first_block], 1);
       }
@@ -103,7 +102,7 @@ void Simulator::WarmUp(int passes_max, double share) {
   cpu_ = CpuModel(node_.cores);
   if (part < all.size()) {
     // Arrivals are times of the load behind the beginning of the pass: this one began before now.
-    next_record_ = static_cast<uint32_t>(part);
+    next_record_ = part;
     pass_begin_ns_ = now_ns_ - all[part].time_ns;
   }
   cleaned_seen_ = log_.cleaned_bytes();

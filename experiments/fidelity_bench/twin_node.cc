@@ -14,9 +14,6 @@ twin::NodeModel TwinModel(const twin::NodeModel& costs, const NodeShape& shape) 
   model.capacity_bytes = shape.capacity_bytes;
   model.capacity_device = shape.capacity_model;
   model.capacity_speed = shape.capacity_speed;
-  // What was fitted is the device as it is, however fast.
-  if (model.cache_fitted) model.cache_speed = 1;
-  if (model.capacity_fitted) model.capacity_speed = 1;
   model.capacity_count = shape.capacity_count;
   model.host_memory_bytes = shape.host_memory_bytes;
   model.workers = kClientThreads;

@@ -317,6 +317,26 @@ TEST(SimulatorFlowTest, FlushesShareADeviceFlushWhenTheyWaitForCompany) {
   EXPECT_NE(now.mean_ns, waiting.mean_ns);
 }
 
+// Goal: what was fitted is the device as it is, also where the node says that it is a class made
+// faster.
+TEST(SimulatorFlowTest, AFittedDeviceIsNotMadeFaster) {
+  env::SynthPhase spec = SmallLoad();
+  spec.read_share = 1;
+  const RequestStream load = MakeLoad(spec, 512 * kMiB);
+  const auto mean_ns = [&](bool fitted, double speed) {
+    SimulatorConfig config{.node = SmallNode(), .setting = {}};
+    if (fitted) {
+      config.node.capacity_fitted = storage::ServiceParametersOf(config.node.capacity_device);
+    }
+    config.node.capacity_speed = speed;
+    const auto simulator = MakeSimulator(config, load);
+    return simulator->RunWindow(1).metrics.read.mean_ns;
+  };
+
+  EXPECT_EQ(mean_ns(true, 10), mean_ns(false, 1));
+  EXPECT_LT(mean_ns(false, 10), 0.5 * mean_ns(false, 1));
+}
+
 TEST(SimulatorFlowTest, CompactionGivesSpaceBackWhenDevicesRunFull) {
   env::SynthPhase spec = TooManyWrites();
   spec.ops_per_s = 20'000;
