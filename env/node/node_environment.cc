@@ -12,9 +12,6 @@
 namespace ebb::env {
 namespace {
 
-constexpr uint64_t kStreamPageRecords = 10'000;
-// A window that brings more than this leaves the rest to the next one.
-constexpr int kStreamPagesMax = 8;
 constexpr uint64_t kEventsPage = 1'000;
 constexpr int kSetAttempts = 3;
 
@@ -57,7 +54,7 @@ absl::Status NodeEnvironment::Identify() {
   info_ = std::move(node.info);
   space_ = std::move(space);
   descriptor_.emplace(node.volume_bytes);
-  stream_next_ = 0;
+  stream_.emplace(*client_);
   EBB_ASSIGN_OR_RETURN(setting_, ReadSettings());
   return ReadStream();
 }
@@ -73,15 +70,10 @@ absl::StatusOr<NodeEnvironment::Mark> NodeEnvironment::TakeMark() {
 }
 
 absl::Status NodeEnvironment::ReadStream() {
-  for (int page = 0; page < kStreamPagesMax; ++page) {
-    EBB_ASSIGN_OR_RETURN(const std::string json,
-                         Call("stream.get", EncodeAfter(stream_next_, kStreamPageRecords)));
-    EBB_ASSIGN_OR_RETURN(const StreamSlice slice, DecodeStream(json));
-    stream_next_ = slice.next;
-    if (slice.entries.empty()) return absl::OkStatus();
+  return stream_->ReadToEnd([this](const StreamSlice& slice) {
     descriptor_->Add(slice.entries, slice.sample_rate);
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 // Sleeps to the end of the window. A caller that comes back late gets a fresh window rather than a

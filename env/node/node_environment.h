@@ -18,6 +18,7 @@
 #include "env/environment.h"
 #include "env/node/snapshot.h"
 #include "env/node/stream_descriptor.h"
+#include "env/node/stream_reader.h"
 
 namespace ebb::storage {
 class JsonRpcClient;
@@ -76,7 +77,7 @@ class NodeEnvironment final : public Environment {
   EnvironmentInfo info_;
   KnobSpace space_;
   std::optional<StreamDescriptor> descriptor_;
-  uint64_t stream_next_ = 0;
+  std::optional<StreamReader> stream_;
   std::optional<Mark> start_;    // of the present window; none when the node was away
   SettingState setting_;         // as last read
   std::string candidate_lease_;  // of our own trial ...

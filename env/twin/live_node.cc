@@ -24,11 +24,6 @@ constexpr double kCorrectedMin = 1'000;
 // Clients of a closed loop that are in the store so much of their time do not think in between.
 constexpr double kNoThinkingShare = 0.8;
 
-absl::StatusOr<env::NodeSnapshot> TakeSnapshot(storage::JsonRpcClient& node) {
-  EBB_ASSIGN_OR_RETURN(const std::string json, node.Call("metrics.get"));
-  return env::DecodeSnapshot(json);
-}
-
 // The node's knobs by name: a later build may have others.
 absl::StatusOr<storage::Setting> ReadSetting(storage::JsonRpcClient& node,
                                              std::vector<std::string>& notes) {
@@ -141,6 +136,11 @@ std::string ShapeOf(const env::NodeMachine::Device& device, const std::string& o
 }
 
 }  // namespace
+
+absl::StatusOr<env::NodeSnapshot> TakeSnapshot(storage::JsonRpcClient& node) {
+  EBB_ASSIGN_OR_RETURN(const std::string json, node.Call("metrics.get"));
+  return env::DecodeSnapshot(json);
+}
 
 absl::StatusOr<NodeModel> ModelOf(const env::NodeMachine& machine, const env::NodeInfo& info,
                                   const env::NodeSnapshot& now, std::vector<std::string>& notes) {

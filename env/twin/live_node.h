@@ -56,6 +56,9 @@ struct LiveNode {
 absl::StatusOr<LiveNode> WatchNode(storage::JsonRpcClient& node, const WatchOptions& options,
                                    Clock& clock = RealClock());
 
+// The node's counters as they are now.
+absl::StatusOr<env::NodeSnapshot> TakeSnapshot(storage::JsonRpcClient& node);
+
 // The model of a node of `device_class` that says of itself what stands in `machine`, and how full
 // it is in `now`. What it does not say is assumed, with a line in `notes`.
 absl::StatusOr<NodeModel> ModelOf(const env::NodeMachine& machine, const env::NodeInfo& info,

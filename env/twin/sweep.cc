@@ -4,22 +4,11 @@
 #include <mutex>
 #include <thread>
 
-#include <time.h>
-
+#include "base/cpu_time.h"
 #include "env/twin/sobol.h"
 #include "env/twin/twin_environment.h"
 
 namespace ebb::twin {
-namespace {
-
-double ThreadCpuSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-}  // namespace
-
 SweepResult RunSetting(const SimulatorConfig& config, const env::Setting& setting,
                        const RequestStream& load, const RunLength& length) {
   const double begin = ThreadCpuSeconds();

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "env/trace/nbd_target.h"
 #include "env/twin/fit/paced.h"
-#include "nlohmann/json.hpp"
+#include "env/twin/live_node.h"
 #include "storage-backend/control/json_rpc_client.h"
 
 namespace ebb::twin {
@@ -36,13 +36,10 @@ absl::Status ReadOnce(env::BlockTarget& target, std::span<std::byte> data) {
 }
 
 absl::StatusOr<double> BusyCpuNs(storage::JsonRpcClient& client) {
-  EBB_ASSIGN_OR_RETURN(const std::string text, client.Call("metrics.get"));
-  const nlohmann::json metrics = nlohmann::json::parse(text, nullptr, false);
-  if (!metrics.is_object() || !metrics.contains("counters") ||
-      !metrics["counters"].contains("busy_cpu_ns")) {
-    return absl::UnavailableError("the node does not tell its processor time");
-  }
-  return metrics["counters"]["busy_cpu_ns"].get<double>();
+  EBB_ASSIGN_OR_RETURN(const env::NodeSnapshot snapshot, TakeSnapshot(client));
+  const uint64_t busy_ns = snapshot.Counter("busy_cpu_ns");
+  if (busy_ns == 0) return absl::UnavailableError("the node does not tell its processor time");
+  return static_cast<double>(busy_ns);
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <thread>
 #include <vector>
 
-#include <time.h>
-
 #include "base/aligned_buffer.h"
 #include "base/clock.h"
 #include "base/cpu_time.h"
@@ -36,20 +34,14 @@ constexpr uint64_t kLarge = kLargeBlocks * kBlock;
 constexpr uint64_t kShrinks = 5;
 constexpr uint64_t kRandom = 15;
 
-double ThreadCpuNs() {
-  timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) * 1e9 + static_cast<double>(used.tv_nsec);
-}
-
 // The middle of five runs of `work`, in ns of this thread.
 template <typename Work>
 double MiddleOfFive(const Work& work) {
   std::vector<double> took_ns;
   for (int i = 0; i < 5; ++i) {
-    const double begin_ns = ThreadCpuNs();
+    const double begin = ThreadCpuSeconds();
     work();
-    took_ns.push_back(ThreadCpuNs() - begin_ns);
+    took_ns.push_back((ThreadCpuSeconds() - begin) * 1e9);
   }
   std::sort(took_ns.begin(), took_ns.end());
   return took_ns[2];

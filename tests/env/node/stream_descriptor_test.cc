@@ -85,17 +85,17 @@ class FakeStream {
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ready_;
 };
 
+WorkloadDescriptor Describe(StreamDescriptor& descriptor, const Window& window,
+                            double sample_rate = 1) {
+  descriptor.Add(window.entries, sample_rate);
+  return descriptor.Finish(window.totals);
+}
+
 // The third window's descriptor: the first ones fill the memory.
 WorkloadDescriptor Third(const std::function<Window()>& next, double sample_rate = 1) {
   StreamDescriptor descriptor(kVolume);
-  for (int i = 0; i < 2; ++i) {
-    Window window = next();
-    descriptor.Add(window.entries, sample_rate);
-    descriptor.Finish(window.totals);
-  }
-  Window window = next();
-  descriptor.Add(window.entries, sample_rate);
-  return descriptor.Finish(window.totals);
+  for (int i = 0; i < 2; ++i) Describe(descriptor, next(), sample_rate);
+  return Describe(descriptor, next(), sample_rate);
 }
 
 TEST(StreamDescriptorTest, AnIdleWindowHasNoLoad) {
@@ -139,10 +139,7 @@ TEST(StreamDescriptorTest, ClientsThatAreHalfTheirTimeOutsideAreCountedToo) {
 TEST(StreamDescriptorTest, WaitingClientsStayTheSameWhenTheStoreBecomesFast) {
   FakeStream stream(5);
   StreamDescriptor descriptor(kVolume);
-  const auto next = [&](Window window) {
-    descriptor.Add(window.entries, 1);
-    return descriptor.Finish(window.totals);
-  };
+  const auto next = [&](const Window& window) { return Describe(descriptor, window); };
   for (int i = 0; i < 5; ++i) next(stream.Closed(16, 20e6, 4e6));
   const double clients = next(stream.Closed(16, 20e6, 4e6)).mean_in_flight;
   EXPECT_NEAR(clients, 16, 4);
@@ -158,10 +155,7 @@ TEST(StreamDescriptorTest, WaitingClientsStayTheSameWhenTheStoreBecomesFast) {
 TEST(StreamDescriptorTest, WaitingClientsThatBecomeRareAreARate) {
   FakeStream stream(5);
   StreamDescriptor descriptor(kVolume);
-  const auto next = [&](Window window) {
-    descriptor.Add(window.entries, 1);
-    return descriptor.Finish(window.totals);
-  };
+  const auto next = [&](const Window& window) { return Describe(descriptor, window); };
   for (int i = 0; i < 5; ++i) next(stream.Closed(16, 20e6, 4e6));
 
   next(stream.Open(400, 2e6));
