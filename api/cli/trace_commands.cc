@@ -1,7 +1,5 @@
 #include "api/cli/trace_commands.h"
 
-#include <atomic>
-#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "api/cli/interrupt.h"
 #include "api/cli/progress.h"
 #include "api/cli/synth_options.h"
 #include "api/cli/table.h"
@@ -165,21 +164,10 @@ struct ReplayOrder {
   env::ReplayOptions options;
 };
 
-std::atomic<bool> stop_asked = false;  // NOLINT: all that a signal handler may write
-
-// Ctrl-C ends the replay, not the program: it is reported, and a node is closed in order.
-void CatchInterrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop_asked = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 absl::StatusOr<env::ReplayReport> ReplayOnto(env::BlockTarget& target, ReplayOrder& order) {
-  CatchInterrupts();
   Progress progress;
-  order.options.stop = &stop_asked;
+  // A replay that is interrupted is reported, and a node closed in order.
+  order.options.stop = &CatchInterrupts();
   order.options.on_progress = [&progress](double share, uint64_t requests) {
     progress.Show(share, fmt::format("{} requests", requests));
   };
@@ -192,7 +180,7 @@ absl::StatusOr<env::ReplayReport> ReplayOntoNode(ReplayOrder& order) {
       const storage::NodeConfig config,
       storage::LoadNodeConfig(order.dir.empty() ? order.config : order.dir + "/node.toml"));
   EBB_ASSIGN_OR_RETURN(const auto node,
-                       storage::OpenNode(config, {.on_stop = [] { stop_asked = true; },
+                       storage::OpenNode(config, {.on_stop = [] { Interrupted() = true; },
                                                   .observer = nullptr,
                                                   .recovery_progress = nullptr,
                                                   .may_make = false}));
@@ -226,7 +214,7 @@ absl::Status Replay(Session& session, ReplayOrder order) {
   if (report->errors() > 0) {
     return absl::InternalError(fmt::format("{} requests failed", report->errors()));
   }
-  return stop_asked ? absl::CancelledError("interrupted") : absl::OkStatus();
+  return Interrupted() ? absl::CancelledError("interrupted") : absl::OkStatus();
 }
 
 absl::Status Formats(Session& session) {

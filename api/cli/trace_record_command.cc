@@ -1,13 +1,13 @@
 #include "api/cli/trace_record_command.h"
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include "api/cli/interrupt.h"
 #include "api/cli/progress.h"
 #include "api/cli/stream_recorder.h"
 #include "base/clock.h"
@@ -32,17 +32,6 @@ struct RecordOrder {
   std::string duration;
 };
 
-volatile std::sig_atomic_t interrupted = 0;  // NOLINT: set by a signal
-
-// Ctrl-C ends the recording, not the program: the file is finished.
-void CatchInterrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 absl::StatusOr<std::string> SocketOf(const RecordOrder& order) {
   if (!order.socket.empty()) return order.socket;
   if (order.dir.empty()) {
@@ -53,13 +42,13 @@ absl::StatusOr<std::string> SocketOf(const RecordOrder& order) {
   return config.control_socket;
 }
 
-absl::Status RecordUntil(env::StreamReader& stream, uint64_t duration_ns,
-                         StreamRecorder& recorder) {
+absl::Status RecordUntil(env::StreamReader& stream, uint64_t duration_ns, StreamRecorder& recorder,
+                         const std::atomic<bool>& interrupted) {
   Progress progress;
   const uint64_t begin_ns = RealClock().MonotonicNs();
   for (bool last = false; !last;) {
     const uint64_t passed_ns = RealClock().MonotonicNs() - begin_ns;
-    last = interrupted != 0 || (duration_ns > 0 && passed_ns >= duration_ns);
+    last = interrupted || (duration_ns > 0 && passed_ns >= duration_ns);
     EBB_RETURN_IF_ERROR(
         stream.ReadToEnd([&](const env::StreamSlice& slice) { return recorder.Take(slice); }));
     const double share =
@@ -84,7 +73,7 @@ absl::Status Record(Session& session, const RecordOrder& order) {
   EBB_ASSIGN_OR_RETURN(const std::string socket, SocketOf(order));
   storage::JsonRpcClient node(socket);
   EBB_ASSIGN_OR_RETURN(const uint64_t volume_bytes, VolumeBytes(node));
-  CatchInterrupts();
+  const std::atomic<bool>& interrupted = CatchInterrupts();
   env::StreamReader stream(node);
   EBB_RETURN_IF_ERROR(stream.SkipToEnd());
   // From here on, which the file's being there tells, everything is recorded.
@@ -95,7 +84,7 @@ absl::Status Record(Session& session, const RecordOrder& order) {
                                         .note = "requests as the node told them (stream.get)"}));
   StreamRecorder recorder(std::move(writer));
   // What was recorded is kept also when the node goes away.
-  absl::Status recorded = RecordUntil(stream, duration_ns, recorder);
+  absl::Status recorded = RecordUntil(stream, duration_ns, recorder, interrupted);
   EBB_RETURN_IF_ERROR(recorder.Close());
   const StreamCounts& counts = recorder.counts();
   session.Note(fmt::format(

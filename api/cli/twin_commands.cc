@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <csignal>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -12,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "api/cli/interrupt.h"
 #include "api/cli/sweep_picture.h"
 #include "api/cli/synth_options.h"
 #include "api/cli/table.h"
@@ -19,6 +18,7 @@
 #include "api/cli/twin_node.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text_file.h"
 #include "base/units.h"
 #include "engine/goal/goal.h"
 #include "env/twin/model_file.h"
@@ -33,9 +33,6 @@ namespace ebb::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::atomic<bool> stop_asked = false;  // NOLINT: all that a signal handler may write
-void OnInterrupt(int) { stop_asked = true; }
 
 constexpr const char* kFooter =
     "The load is a trace of any format that `ebb trace` knows, or synthesised:\n"
@@ -308,7 +305,7 @@ absl::Status RunTwin(Session& session, RunOrder order) {
 class Progress {
  public:
   explicit Progress(size_t total) : total_(total), begin_ns_(RealClock().MonotonicNs()) {}
-  bool Show(size_t done) {
+  void Show(size_t done) {
     const bool terminal = isatty(STDERR_FILENO) != 0;
     const size_t tenth = std::max<size_t>(total_ / 10, 1);
     if (terminal || done % tenth == 0) {
@@ -320,21 +317,12 @@ class Progress {
       std::fflush(stderr);
     }
     if (terminal && done == total_) fmt::print(stderr, "\r\033[K");
-    return !stop_asked;
   }
 
  private:
   const size_t total_;
   const uint64_t begin_ns_;
 };
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file.good() ? absl::OkStatus()
-                     : absl::UnavailableError(fmt::format("cannot write {}", path));
-}
 
 std::string SweepCsv(const env::KnobSpace& space, std::span<const twin::SweepResult> results,
                      std::span<const double> indexes) {
@@ -431,11 +419,13 @@ absl::Status RunSweepCommand(Session& session, SweepOrder order) {
   const int threads = order.threads > 0
                           ? order.threads
                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  std::signal(SIGINT, OnInterrupt);
+  const std::atomic<bool>& stop_asked = CatchInterrupts();
   Progress progress(settings.size());
   const std::vector<twin::SweepResult> results =
-      twin::RunSweep(config, settings, load, order.length, threads,
-                     [&](size_t done) { return progress.Show(done); });
+      twin::RunSweep(config, settings, load, order.length, threads, [&](size_t done) {
+        progress.Show(done);
+        return !stop_asked;
+      });
   EBB_RETURN_IF_ERROR(results.front().status);
   const agents::GoalKind goal = order.goal == "read"    ? agents::GoalKind::kRead
                                 : order.goal == "write" ? agents::GoalKind::kWrite
@@ -448,13 +438,13 @@ absl::Status RunSweepCommand(Session& session, SweepOrder order) {
     if (result.status.ok()) points.push_back({result.setting, indexes.back()});
   }
   if (!order.csv_path.empty()) {
-    EBB_RETURN_IF_ERROR(WriteFile(order.csv_path, SweepCsv(space, results, indexes)));
+    EBB_RETURN_IF_ERROR(WriteTextFile(order.csv_path, SweepCsv(space, results, indexes)));
   }
   if (!order.svg_path.empty()) {
     const std::string title =
         fmt::format("{} settings, goal {}: index against the base setting (100)", points.size() - 1,
                     order.goal);
-    EBB_RETURN_IF_ERROR(WriteFile(order.svg_path, SweepPicture(space, points, title)));
+    EBB_RETURN_IF_ERROR(WriteTextFile(order.svg_path, SweepPicture(space, points, title)));
   }
   Json json = Json::object();
   if (live && session.format == Format::kJson) {

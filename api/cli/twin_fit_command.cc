@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -12,6 +11,7 @@
 
 #include "api/cli/progress.h"
 #include "base/status.h"
+#include "base/text_file.h"
 #include "base/units.h"
 #include "env/twin/fit/fit_target.h"
 #include "env/twin/fit/nbd_cost.h"
@@ -161,10 +161,7 @@ absl::Status WriteModel(Session& session, const FitOrder& order, const std::stri
     session.Print(text);
     return absl::OkStatus();
   }
-  std::ofstream file(order.out_path);
-  file << text;
-  file.close();
-  if (!file.good()) return absl::UnavailableError(fmt::format("cannot write {}", order.out_path));
+  EBB_RETURN_IF_ERROR(WriteTextFile(order.out_path, text));
   session.Note(
       fmt::format("wrote {}; try: ebb twin run --model {}", order.out_path, order.out_path));
   return absl::OkStatus();

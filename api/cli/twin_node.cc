@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 
 #include <CLI/CLI.hpp>
 
+#include "api/cli/interrupt.h"
 #include "api/cli/progress.h"
 #include "api/cli/table.h"
 #include "base/status.h"
@@ -18,8 +18,6 @@ namespace ebb::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::atomic<bool> stop_asked = false;  // NOLINT: all that a signal handler may write
 
 double PerSecond(const env::WindowMetrics& m, uint64_t count) {
   return static_cast<double>(count) / m.seconds;
@@ -107,17 +105,14 @@ absl::StatusOr<twin::LiveNode> Watch(Session& session, const WatchOrder& order) 
     return absl::InvalidArgumentError(
         fmt::format("--node says what the node and its load are: leave out {}", other->get_name()));
   }
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop_asked = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
+  const std::atomic<bool>& stop = CatchInterrupts();
   storage::JsonRpcClient client(order.socket);
   absl::StatusOr<twin::LiveNode> live;
   {
     Progress progress;
     live = twin::WatchNode(client, {.minutes = order.minutes,
                                     .listen_seconds = order.listen_seconds,
-                                    .stop = &stop_asked,
+                                    .stop = &stop,
                                     .on_progress = [&progress](double share, size_t requests) {
                                       progress.Show(share, fmt::format("{} requests", requests));
                                     }});
