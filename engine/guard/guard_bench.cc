@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include "base/text_file.h"
 #include "engine/guard/trial_simulation.h"
 
 namespace ebb::engine {
@@ -313,10 +314,9 @@ int Main(int argc, char** argv) {
                f.interval.second, f.bar, f.holds ? "holds" : "DOES NOT HOLD");
   }
   if (!out_path.empty()) {
-    std::ofstream file(out_path);
-    file << ToJson(cells, figures.all(), commit, seed).dump(1) << "\n";
-    if (!file.good()) {
-      fmt::print(stderr, "cannot write {}\n", out_path);
+    const std::string json = ToJson(cells, figures.all(), commit, seed).dump(1) + "\n";
+    if (const absl::Status status = WriteTextFile(out_path, json); !status.ok()) {
+      fmt::print(stderr, "{}\n", status.ToString());
       return 2;
     }
   }

@@ -1,10 +1,10 @@
 #include "experiments/demo/demo_node.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text_file.h"
 #include "base/units.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -37,10 +37,7 @@ absl::StatusOr<std::unique_ptr<DemoNode>> DemoNode::Start(const Options& options
   std::error_code error;
   std::filesystem::create_directories(node->folder_, error);
   const std::string config_path = node->folder_ + "/node.toml";
-  std::ofstream file(config_path);
-  file << NodeConfigText(shape);
-  file.close();
-  if (error || !file) return absl::InternalError(fmt::format("cannot write {}", config_path));
+  EBB_RETURN_IF_ERROR(WriteTextFile(config_path, NodeConfigText(shape)));
 
   EBB_ASSIGN_OR_RETURN(node->process_,
                        experiments::ChildProcess::Start(

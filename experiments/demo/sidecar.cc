@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text_file.h"
 #include "base/units.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -120,11 +120,10 @@ absl::StatusOr<std::unique_ptr<Sidecar>> Sidecar::Start(const Config& config) {
   EBB_ASSIGN_OR_RETURN(const uint16_t port, FreePort());
   const std::string listen = fmt::format("127.0.0.1:{}", port);
   const std::string config_path = config.scratch_dir + "/ebbd.toml";
-  std::ofstream file(config_path);
-  file << fmt::format("listen = \"{}\"\nstate_dir = \"{}/ebbd\"\n", listen, config.scratch_dir);
-  if (!config.agent.empty()) file << fmt::format("agent = \"{}\"\n", config.agent);
-  file.close();
-  if (!file) return absl::InternalError(fmt::format("cannot write {}", config_path));
+  std::string text =
+      fmt::format("listen = \"{}\"\nstate_dir = \"{}/ebbd\"\n", listen, config.scratch_dir);
+  if (!config.agent.empty()) text += fmt::format("agent = \"{}\"\n", config.agent);
+  EBB_RETURN_IF_ERROR(WriteTextFile(config_path, text));
 
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar(config, "http://" + listen));
   EBB_ASSIGN_OR_RETURN(

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "base/status.h"
+#include "base/text_file.h"
 #include "env/twin/model_file.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -105,17 +106,13 @@ absl::Status SaveLive(const std::string& path, const LiveResults& results) {
   for (size_t i = 0; i < results.workloads.size(); ++i) {
     workloads.push_back(ToJson(results.workloads[i], results.models[i]));
   }
-  std::ofstream file(path);
-  file << Json{{"seconds", results.seconds},
-               {"settle_seconds", results.times.settle_seconds},
-               {"measure_seconds", results.times.measure_seconds},
-               {"warm_up_passes", results.times.warm_up_passes},
-               {"workloads", std::move(workloads)}}
-              .dump(1)
-       << "\n";
-  file.close();
-  return file.good() ? absl::OkStatus()
-                     : absl::UnavailableError(fmt::format("cannot write {}", path));
+  return WriteTextFile(path, Json{{"seconds", results.seconds},
+                                  {"settle_seconds", results.times.settle_seconds},
+                                  {"measure_seconds", results.times.measure_seconds},
+                                  {"warm_up_passes", results.times.warm_up_passes},
+                                  {"workloads", std::move(workloads)}}
+                                     .dump(1) +
+                                 "\n");
 }
 
 absl::StatusOr<LiveResults> LoadLive(const std::string& path) {

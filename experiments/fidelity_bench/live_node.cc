@@ -11,9 +11,9 @@
 #include "base/cpu_time.h"
 #include "base/status.h"
 #include "base/trace/trace_content.h"
-#include "experiments/fidelity_bench/borrowed_device.h"
 #include "experiments/fidelity_bench/gate_clock.h"
 #include "fmt/format.h"
+#include "storage-backend/device/device_wrapper.h"
 #include "storage-backend/device/shaped_device.h"
 #include "storage-backend/metadata/metadata_store.h"
 
@@ -210,8 +210,8 @@ absl::StatusOr<std::unique_ptr<Volume>> LiveNode::Open(const Workload& workload,
                                   .seed = seed + i,
                                   .scale = i == 0 ? shape.cache_speed : shape.capacity_speed};
     EBB_ASSIGN_OR_RETURN(
-        auto shaped,
-        storage::ShapedDevice::Make(std::make_unique<BorrowedDevice>(*memory_[i]), options, clock));
+        auto shaped, storage::ShapedDevice::Make(
+                         std::make_unique<storage::DeviceWrapper>(*memory_[i]), options, clock));
     devices.push_back(std::move(shaped));
   }
   EBB_ASSIGN_OR_RETURN(auto metadata, storage::OpenRocksMetadata(metadata_dir_));

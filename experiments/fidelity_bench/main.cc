@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/text_file.h"
 #include "env/twin/fit/fit_target.h"
 #include "env/twin/fit/node_costs.h"
 #include "env/twin/sweep.h"
@@ -29,6 +30,7 @@
 #include "experiments/fidelity_bench/twin_node.h"
 #include "experiments/fidelity_bench/verdict.h"
 #include "experiments/storage_bench/bench_report.h"
+#include "experiments/support/bench_progress.h"
 #include "experiments/support/scratch.h"
 
 namespace ebb::fidelity_bench {
@@ -79,28 +81,6 @@ double OfferedBytesPerS(const Workload& workload, const RunTimes& times) {
   return bytes / times.measure_seconds;
 }
 
-// A line now and then: how far, how long still.
-class Progress {
- public:
-  explicit Progress(size_t total) : total_(total), begin_ns_(RealClock().MonotonicNs()) {}
-  void Show(const std::string& what) {
-    const uint64_t now_ns = RealClock().MonotonicNs();
-    ++done_;
-    if (done_ < total_ && now_ns < shown_ns_ + 10 * kNsPerS) return;
-    shown_ns_ = now_ns;
-    const double each_ns = static_cast<double>(now_ns - begin_ns_) / static_cast<double>(done_);
-    fmt::print(
-        stderr, "[fidelity bench] {} of {} live runs ({}), about {} left\n", done_, total_, what,
-        FormatDurationNs(static_cast<uint64_t>(each_ns * static_cast<double>(total_ - done_))));
-  }
-
- private:
-  const size_t total_;
-  const uint64_t begin_ns_;
-  size_t done_ = 0;
-  uint64_t shown_ns_ = 0;
-};
-
 struct Run {
   size_t workload = 0;
   size_t setting = 0;
@@ -133,12 +113,14 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
                          const std::vector<env::Setting>& settings, LiveNode& node,
                          LiveResults& results) {
   Rng rng(99);
-  Progress progress(static_cast<size_t>(arguments.repeats) * workloads.size() *
-                    (settings.size() + 1));
+  experiments::BenchProgress progress(
+      "fidelity", static_cast<double>(arguments.repeats) *
+                      static_cast<double>(workloads.size() * (settings.size() + 1)));
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
     for (const Run& run : RandomOrder(workloads.size(), settings.size(), rng)) {
       if (stop_asked) return absl::CancelledError("interrupted");
       const Workload& workload = workloads[run.workload];
+      progress.Begin("live runs, " + workload.name);
       absl::StatusOr<Outcome> outcome =
           node.Run(workload, twin::ToStorageSetting(settings[run.setting]), results.times,
                    1 + static_cast<uint64_t>(repeat));
@@ -148,10 +130,11 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
         fmt::print(stderr, "[fidelity bench] {}, setting {}: {}\n", workload.name, run.setting,
                    outcome.status().ToString());
       }
-      progress.Show(workload.name);
+      progress.Advance(1);
     }
     if (!arguments.keep_path.empty()) EBB_RETURN_IF_ERROR(SaveLive(arguments.keep_path, results));
   }
+  progress.End();
   for (WorkloadCells& cells : results.workloads) {
     if (cells.cells.front().live.empty()) {
       return absl::InternalError(fmt::format("{}: the default setting never ran", cells.name));
@@ -260,11 +243,7 @@ absl::Status WriteCells(const std::string& path, const std::vector<Workload>& wo
       add("twin", cell.twin);
     }
   }
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return absl::UnavailableError(fmt::format("cannot write {}", path));
-  std::fwrite(text.data(), 1, text.size(), file);
-  return std::fclose(file) == 0 ? absl::OkStatus()
-                                : absl::UnavailableError(fmt::format("cannot write {}", path));
+  return WriteTextFile(path, text);
 }
 
 absl::StatusOr<std::vector<Workload>> ChooseWorkloads(const Arguments& arguments, double seconds) {
@@ -331,6 +310,9 @@ absl::StatusOr<LiveResults> GetLive(const Arguments& arguments, std::vector<Work
 }
 
 absl::StatusOr<bool> RunBench(const Arguments& arguments) {
+  if (arguments.twin_only && arguments.cells_path.empty()) {
+    return absl::InvalidArgumentError("--twin-only needs --cells, there is no verdict");
+  }
   const storage_bench::BenchRun run{.bench = "fidelity",
                                     .out_path = arguments.out_path,
                                     .commit = arguments.commit,
@@ -342,16 +324,10 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   EBB_ASSIGN_OR_RETURN(LiveResults results, GetLive(arguments, workloads, settings));
   fmt::print(stderr, "[fidelity bench] simulating the same cells\n");
   EBB_RETURN_IF_ERROR(Simulate(workloads, settings, arguments.class_devices, results));
-  if (arguments.twin_only) {
-    if (arguments.cells_path.empty()) {
-      return absl::InvalidArgumentError("--twin-only needs --cells, there is no verdict");
-    }
-    EBB_RETURN_IF_ERROR(WriteCells(arguments.cells_path, workloads, settings, results));
-    return true;
-  }
   if (!arguments.cells_path.empty()) {
     EBB_RETURN_IF_ERROR(WriteCells(arguments.cells_path, workloads, settings, results));
   }
+  if (arguments.twin_only) return true;
   fmt::print("{}\n", Table(results.workloads));
   storage_bench::Samples samples;
   Judge(results.workloads, samples);

@@ -35,6 +35,11 @@ struct SignAgreement {
   double share() const {
     return judged == 0 ? 1 : static_cast<double>(agree) / static_cast<double>(judged);
   }
+  SignAgreement& operator+=(const SignAgreement& other) {
+    judged += other.judged;
+    agree += other.agree;
+    return *this;
+  }
 };
 SignAgreement CompareSigns(std::span<const double> live, std::span<const double> twin,
                            double smallest_detectable);

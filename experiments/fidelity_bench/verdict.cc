@@ -48,20 +48,25 @@ Indexes MakeIndexes(const WorkloadCells& workload) {
   return indexes;
 }
 
-// |predicted / measured - 1| of one quantity of a cell; negative when the cell has none.
 using Quantity = double (*)(const Outcome& outcome);
+
+// By repeat.
+std::vector<double> LiveValues(const Cell& cell, Quantity quantity) {
+  std::vector<double> values;
+  for (const Outcome& outcome : cell.live) values.push_back(quantity(outcome));
+  return values;
+}
+
+// |predicted / measured - 1| of one quantity of a cell; negative when the cell has none.
 double Error(const Cell& cell, Quantity quantity) {
-  std::vector<double> live;
-  for (const Outcome& outcome : cell.live) live.push_back(quantity(outcome));
-  const double measured = Quantile(live, 0.5);
+  const double measured = Quantile(LiveValues(cell, quantity), 0.5);
   const double predicted = quantity(cell.twin);
   return measured > 0 && predicted > 0 ? std::abs(predicted / measured - 1) : -1;
 }
 
 // How far one repeat of a live cell is from the median of its repeats: what no twin can predict.
 double OwnError(const Cell& cell, Quantity quantity) {
-  std::vector<double> live;
-  for (const Outcome& outcome : cell.live) live.push_back(quantity(outcome));
+  std::vector<double> live = LiveValues(cell, quantity);
   const double measured = Quantile(live, 0.5);
   if (!(measured > 0)) return -1;
   for (double& value : live) value = std::abs(value / measured - 1);
@@ -142,10 +147,7 @@ SignAgreement Agreement(std::span<const OneEffect> effects, std::span<const size
   SignAgreement sum;
   for (const size_t item : items) {
     const OneEffect& one = effects[item];
-    const SignAgreement part =
-        CompareSigns({&one.live, 1}, {&one.twin, 1}, one.smallest_detectable);
-    sum.judged += part.judged;
-    sum.agree += part.agree;
+    sum += CompareSigns({&one.live, 1}, {&one.twin, 1}, one.smallest_detectable);
   }
   return sum;
 }
@@ -166,9 +168,7 @@ SignAgreement PairAgreement(const WorkloadCells& workload, const Indexes& indexe
     for (size_t b = a + 1; b < n; ++b) {
       const double live = indexes.live_mean[a] - indexes.live_mean[b];
       const double twin = indexes.twin[a] - indexes.twin[b];
-      const SignAgreement part = CompareSigns({&live, 1}, {&twin, 1}, smallest);
-      sum.judged += part.judged;
-      sum.agree += part.agree;
+      sum += CompareSigns({&live, 1}, {&twin, 1}, smallest);
     }
   }
   return sum;
@@ -181,9 +181,8 @@ double RelativeRegret(const Indexes& indexes) {
 }  // namespace
 
 bool Saturated(const WorkloadCells& workload, const Cell& cell) {
-  std::vector<double> live;
-  for (const Outcome& outcome : cell.live) live.push_back(outcome.bytes_per_s);
-  return Quantile(live, 0.5) < kSaturatedShare * workload.offered_bytes_per_s;
+  return Quantile(LiveValues(cell, Throughput), 0.5) <
+         kSaturatedShare * workload.offered_bytes_per_s;
 }
 
 void Judge(const std::vector<WorkloadCells>& workloads, storage_bench::Samples& samples) {
@@ -204,9 +203,7 @@ void Judge(const std::vector<WorkloadCells>& workloads, storage_bench::Samples& 
       saturated += Saturated(workload, workload.cells[i]) ? 1 : 0;
     }
     effects.insert(effects.end(), own.begin(), own.end());
-    const SignAgreement of_pairs = PairAgreement(workload, indexes);
-    pairs.judged += of_pairs.judged;
-    pairs.agree += of_pairs.agree;
+    pairs += PairAgreement(workload, indexes);
     const double spearman = Spearman(indexes.live_mean, indexes.twin);
     const Interval interval = Bootstrap(workload.cells.size(), [&](std::span<const size_t> items) {
       return Spearman(Pick(indexes.live_mean, items), Pick(indexes.twin, items));
@@ -262,14 +259,13 @@ std::string WorstCells(const std::vector<WorkloadCells>& workloads) {
       for (const Named& one : kNamed) {
         const double error = Error(cell, one.quantity);
         if (error < 0) continue;
-        std::vector<double> live;
-        for (const Outcome& outcome : cell.live) live.push_back(one.quantity(outcome) / one.unit);
+        const std::vector<double> live = LiveValues(cell, one.quantity);
         lines.push_back(
             {error, fmt::format("  {:10} setting {:3}  {:13} live {:10.4g} ({:.4g} to "
                                 "{:.4g})  twin {:10.4g}\n",
-                                workload.name, cell.setting, one.name, Quantile(live, 0.5),
-                                Quantile(live, 0), Quantile(live, 1),
-                                one.quantity(cell.twin) / one.unit)});
+                                workload.name, cell.setting, one.name,
+                                Quantile(live, 0.5) / one.unit, Quantile(live, 0) / one.unit,
+                                Quantile(live, 1) / one.unit, one.quantity(cell.twin) / one.unit)});
       }
     }
   }

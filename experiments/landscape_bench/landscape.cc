@@ -11,7 +11,7 @@
 #include "env/twin/sweep.h"
 #include "env/twin/twin_environment.h"
 #include "experiments/landscape_bench/families.h"
-#include "experiments/landscape_bench/progress.h"
+#include "experiments/support/bench_progress.h"
 #include "fmt/format.h"
 #include "storage-backend/knobs/presets.h"
 
@@ -63,7 +63,7 @@ twin::NodeModel MakeNode(const Profile& profile) {
 class Surveyor {
  public:
   explicit Surveyor(const LandscapeOptions& options)
-      : options_(options), progress_(ExpectedWork(options)) {
+      : options_(options), progress_("landscape", ExpectedWork(options)) {
     for (const Family& family : Families()) {
       if (family.name.find(options.only) == std::string_view::npos) continue;
       families_.push_back(&family);
@@ -242,6 +242,15 @@ class Surveyor {
     return absl::OkStatus();
   }
 
+  // The cells of one class of devices.
+  GainTable OfClass(const GainTable& cells, size_t profile) const {
+    GainTable of_class;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (result_.cells[i].cell.profile == profile) of_class.push_back(cells[i]);
+    }
+    return of_class;
+  }
+
   // The settings worth another look in a cell: default, preset, the sweep's best for each goal, and
   // those that are good over all families of the class or over all cells.
   std::vector<std::vector<size_t>> ChooseFinalists() {
@@ -252,11 +261,8 @@ class Surveyor {
       singles_tried_[goal] = Largest(regrets, options_.everywhere);
       statics_tried_[goal].resize(kProfiles.size());
       for (size_t profile = 0; profile < kProfiles.size(); ++profile) {
-        GainTable of_class;
-        for (size_t i = 0; i < result_.cells.size(); ++i) {
-          if (result_.cells[i].cell.profile == profile) of_class.push_back(swept_[goal][i]);
-        }
-        statics_tried_[goal][profile] = Largest(MeanGains(of_class), options_.everywhere);
+        statics_tried_[goal][profile] =
+            Largest(MeanGains(OfClass(swept_[goal], profile)), options_.everywhere);
       }
       for (size_t i = 0; i < result_.cells.size(); ++i) {
         const size_t profile = result_.cells[i].cell.profile;
@@ -314,11 +320,7 @@ class Surveyor {
     }
     for (size_t goal = 0; goal < kGoals.size(); ++goal) {
       for (size_t profile = 0; profile < kProfiles.size(); ++profile) {
-        GainTable of_class;
-        for (size_t i = 0; i < result_.cells.size(); ++i) {
-          if (result_.cells[i].cell.profile == profile) of_class.push_back(selected[goal][i]);
-        }
-        const std::vector<size_t> best = Largest(MeanGains(of_class), 1);
+        const std::vector<size_t> best = Largest(MeanGains(OfClass(selected[goal], profile)), 1);
         result_.statics[goal].push_back(best.empty() ? 0 : best[0]);
       }
     }
@@ -408,7 +410,7 @@ class Surveyor {
   }
 
   const LandscapeOptions options_;
-  Progress progress_;
+  experiments::BenchProgress progress_;
   std::vector<const Family*> families_;
   Landscape result_;
   std::array<GainTable, kGoals.size()> swept_;  // [goal][cell][setting]

@@ -4,7 +4,6 @@
 // Prints the tables and every figure with its bar; beside FILE.json writes them as FILE.txt,
 // FILE-cells.csv, FILE-knobs.csv and FILE-regrets.csv. Exits with 1 when a bar does not hold.
 #include <exception>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
+#include "base/text_file.h"
 #include "experiments/landscape_bench/landscape.h"
 #include "experiments/landscape_bench/report.h"
 #include "experiments/storage_bench/bench_report.h"
@@ -27,13 +27,6 @@ struct Arguments {
   LandscapeOptions options;
 };
 
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file.good() ? absl::OkStatus() : absl::UnavailableError("cannot write " + path);
-}
-
 absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   const storage_bench::BenchRun run{.bench = "landscape",
                                     .out_path = arguments.out_path,
@@ -46,10 +39,10 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   fmt::print("{}\n", text);
   if (!arguments.out_path.empty()) {
     const std::string stem = arguments.out_path.substr(0, arguments.out_path.rfind(".json"));
-    EBB_RETURN_IF_ERROR(WriteFile(stem + ".txt", text));
-    EBB_RETURN_IF_ERROR(WriteFile(stem + "-cells.csv", CellsCsv(landscape)));
-    EBB_RETURN_IF_ERROR(WriteFile(stem + "-knobs.csv", KnobsCsv(landscape)));
-    EBB_RETURN_IF_ERROR(WriteFile(stem + "-regrets.csv", RegretsCsv(landscape)));
+    EBB_RETURN_IF_ERROR(WriteTextFile(stem + ".txt", text));
+    EBB_RETURN_IF_ERROR(WriteTextFile(stem + "-cells.csv", CellsCsv(landscape)));
+    EBB_RETURN_IF_ERROR(WriteTextFile(stem + "-knobs.csv", KnobsCsv(landscape)));
+    EBB_RETURN_IF_ERROR(WriteTextFile(stem + "-regrets.csv", RegretsCsv(landscape)));
   }
   std::vector<const storage_bench::FigureSpec*> specs;
   for (const storage_bench::FigureSpec& spec : LandscapeFigures()) specs.push_back(&spec);

@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include "base/status.h"
+#include "base/text_file.h"
+
 namespace ebb::storage_bench {
 namespace {
 
@@ -51,9 +54,7 @@ absl::StatusOr<bool> Report(const BenchRun& run, std::span<const FigureSpec* con
   report["commit"] = run.commit;
   report["repeats"] = run.repeats;
   report["quick"] = run.quick;
-  std::ofstream file(run.out_path);
-  file << report.dump(1) << "\n";
-  if (!file.good()) return absl::InternalError("cannot write " + run.out_path);
+  EBB_RETURN_IF_ERROR(WriteTextFile(run.out_path, report.dump(1) + "\n"));
   return all_hold;
 }
 

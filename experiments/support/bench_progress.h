@@ -1,15 +1,15 @@
-// Progress of a long run on standard error: how much is done, and how long the rest will take.
+// Progress of a long bench on standard error: how much is done, and how long the rest will take.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace ebb::landscape_bench {
+namespace ebb::experiments {
 
-class Progress {
+class BenchProgress {
  public:
-  // `total` in the unit of Advance; nearly is enough.
-  explicit Progress(double total);
+  // Lines begin with the bench's name. `total` in the unit of Advance; nearly is enough.
+  BenchProgress(std::string bench, double total);
 
   // What is under way, for the lines that follow.
   void Begin(const std::string& step) { step_ = step; }
@@ -18,6 +18,7 @@ class Progress {
   void End();
 
  private:
+  const std::string bench_;
   const double total_;
   const uint64_t begin_ns_;
   const bool terminal_;
@@ -26,4 +27,4 @@ class Progress {
   std::string step_;
 };
 
-}  // namespace ebb::landscape_bench
+}  // namespace ebb::experiments
