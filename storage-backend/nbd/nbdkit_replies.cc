@@ -91,10 +91,10 @@ ssize_t SendBehindHeld(int fd, const void* data, size_t bytes, int flags) {
   return result;
 }
 
-// Whether a reply may wait for the next request: only a worker that receives it itself knows when.
-bool MayHold() {
-  outbox.lock = HasTurn() ? InnermostLock() : nullptr;
-  return outbox.lock != nullptr && outbox.replies < kRepliesMax;
+// The lock to send a reply under that waits for the next request; null when it may not wait: only a
+// worker that receives that request itself knows when.
+pthread_mutex_t* LockToWaitWith() {
+  return outbox.replies < kRepliesMax && HasTurn() ? InnermostLock() : nullptr;
 }
 
 bool Append(int fd, const void* data, size_t bytes) {
@@ -119,8 +119,10 @@ ssize_t SendOrHold(int fd, const void* data, size_t bytes, int flags) {
       outbox.awaits_data = true;
       return static_cast<ssize_t>(bytes);
     }
-    if ((begins || outbox.awaits_data) && bytes <= kCopiedBytesMax && MayHold() &&
-        Append(fd, data, bytes)) {
+    const bool ends = (begins || outbox.awaits_data) && bytes <= kCopiedBytesMax;
+    pthread_mutex_t* const lock = ends ? LockToWaitWith() : nullptr;
+    if (lock != nullptr && Append(fd, data, bytes)) {
+      outbox.lock = lock;
       outbox.awaits_data = false;
       ++outbox.replies;
       return static_cast<ssize_t>(bytes);

@@ -3,10 +3,9 @@
 // nbdkit sends a reply in two calls, its 16 bytes and its data, and goes back for the next request.
 // Each call may wake the client, and waking costs as much as a hit. So here
 //   - the 16 bytes in front of a read's data wait for that data, which the same thread sends next;
-//   - a whole reply of a worker that has kept its turn (nbdkit_turn.h) waits while that worker
-//   finds
-//     another request already there. It leaves before the worker waits for anything: for a request,
-//     for its payload, for a device; and once kRepliesMax or kHeldBytesMax are together.
+//   - a whole reply of a worker that has kept its turn (nbdkit_turn.h) waits while another request
+//     is already there. It leaves before the worker waits for anything: for a request, for its
+//     payload, for a device; and once kRepliesMax or kHeldBytesMax are together.
 //
 // A client that is gone takes everything: its bytes go nowhere. Another failure to send ends the
 // connection. Each thread holds its own; nothing here may be called from a signal handler.

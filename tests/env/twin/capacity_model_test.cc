@@ -135,8 +135,8 @@ TEST_F(CapacityModelTest, WithoutDedupEqualBlocksAreStoredTwice) {
   EXPECT_EQ(model_->usage().unique_blocks, 2u);
 }
 
-TEST_F(CapacityModelTest, SampledDedupFindsCopiedRunsAndFewSingleBlocks) {
-  const StoreChoice sampled{.dedup = storage::Dedup::kSampled};
+// 512 blocks of different content, and behind them the same again.
+RequestStream TwoCopies() {
   std::vector<trace::TraceRecord> records;
   std::vector<uint64_t> contents(512);
   for (uint64_t i = 0; i < 512; ++i) contents[i] = 1000 + i;
@@ -146,7 +146,12 @@ TEST_F(CapacityModelTest, SampledDedupFindsCopiedRunsAndFewSingleBlocks) {
                        .bytes = 2 * kMiB,
                        .fingerprints = contents});
   }
-  const RequestStream load = MakeLoad(records, 512 * kMiB);
+  return MakeLoad(records, 512 * kMiB);
+}
+
+TEST_F(CapacityModelTest, SampledDedupFindsCopiedRunsAndFewSingleBlocks) {
+  const StoreChoice sampled{.dedup = storage::Dedup::kSampled};
+  const RequestStream load = TwoCopies();
   BlockTable table(load.block_count());
   const auto found = [&](uint32_t stride) {
     std::fill(table.begin(), table.end(), BlockState{});
@@ -168,16 +173,7 @@ TEST_F(CapacityModelTest, SampledDedupFindsCopiedRunsAndFewSingleBlocks) {
 
 TEST_F(CapacityModelTest, SampledDedupReadsBackTheRunsItGuesses) {
   const StoreChoice sampled{.dedup = storage::Dedup::kSampled};
-  std::vector<trace::TraceRecord> records;
-  std::vector<uint64_t> contents(512);
-  for (uint64_t i = 0; i < 512; ++i) contents[i] = 1000 + i;
-  for (uint64_t copy = 0; copy < 2; ++copy) {
-    records.push_back({.op = trace::TraceOp::kWrite,
-                       .offset = copy * 2 * kMiB,
-                       .bytes = 2 * kMiB,
-                       .fingerprints = contents});
-  }
-  const RequestStream load = MakeLoad(records, 512 * kMiB);
+  const RequestStream load = TwoCopies();
   BlockTable table(load.block_count());
   const auto read_back_bytes = [&](const StoreChoice& choice) {
     std::fill(table.begin(), table.end(), BlockState{});
