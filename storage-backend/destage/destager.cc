@@ -143,28 +143,34 @@ absl::StatusOr<bool> Destager::RunBatch(const Batch& asked) {
     if (some_damaged) stored = StoreBlocks(blocks, batch, report);
   }
   EBB_RETURN_IF_ERROR(Annotate(stored, "destage"));
+  // Before the blocks are clean: whoever sees nothing dirty any more sees all of it counted.
+  const bool reduced = WantsReduction(batch.store);
+  const bool held_to_pace = WantsReduction(asked.store) && asked.behind;
+  CountStored(blocks.size(), report);
+  if (held_to_pace && !reduced) {
+    counters_.unreduced_blocks.fetch_add(blocks.size(), std::memory_order_relaxed);
+  }
   std::vector<LogMap::DirtyBlock> clean;
   clean.reserve(blocks.size());
   for (const DirtyReader::Block& block : blocks) clean.push_back(block.dirty);
   EBB_RETURN_IF_ERROR(log_.MarkClean(clean));
   EBB_RETURN_IF_ERROR(log_.ReleaseClean().status());
   const uint64_t took_ns = std::max<uint64_t>(clock_.MonotonicNs() - begin_ns, 1);
-  if (WantsReduction(asked.store) && asked.behind) {
-    const bool reduced = WantsReduction(batch.store);
-    reduction_.Done(reduced, blocks.size(), took_ns);
-    if (!reduced) counters_.unreduced_blocks.fetch_add(blocks.size(), std::memory_order_relaxed);
-  }
-  Count(blocks.size(), report, took_ns);
+  if (held_to_pace) reduction_.Done(reduced, blocks.size(), took_ns);
+  CountPace(blocks.size(), took_ns);
   return true;
 }
 
-void Destager::Count(size_t blocks, const StoreReport& report, uint64_t took_ns) {
+void Destager::CountStored(size_t blocks, const StoreReport& report) {
   counters_.batches.fetch_add(1, std::memory_order_relaxed);
   counters_.blocks.fetch_add(blocks, std::memory_order_relaxed);
   counters_.deduplicated_blocks.fetch_add(report.deduplicated_blocks, std::memory_order_relaxed);
   counters_.raw_bytes.fetch_add(report.raw_bytes, std::memory_order_relaxed);
   counters_.stored_bytes.fetch_add(report.stored_bytes, std::memory_order_relaxed);
   counters_.written_bytes.fetch_add(report.written_bytes, std::memory_order_relaxed);
+}
+
+void Destager::CountPace(size_t blocks, uint64_t took_ns) {
   const uint64_t cleaned_bytes = log_.cleaned_bytes();
   const auto add = [](double& sum, double value) { sum = kBatchMemory * sum + value; };
   add(lately_.moved_bytes, static_cast<double>(blocks) * kCacheBlockBytes);

@@ -83,7 +83,9 @@ class Destager {
                            StoreReport& report);
   // The batch as it is to be stored.
   Batch Decide(const Batch& batch);
-  void Count(size_t blocks, const StoreReport& report, uint64_t took_ns);
+  void CountStored(size_t blocks, const StoreReport& report);
+  // How fast blocks move and room comes free.
+  void CountPace(size_t blocks, uint64_t took_ns);
 
   CacheLog& log_;
   CapacityTier& tier_;
