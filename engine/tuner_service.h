@@ -56,8 +56,9 @@ struct Change {
   int64_t proposed_ms = 0;
   int64_t applied_ms = 0;  // 0: never applied
   int64_t decided_ms = 0;  // 0: pending
-  std::string actor;       // "agent:hill_climb", "operator:root", "node", "foreign"
+  std::string actor;       // "agent:hill_climb", "operator:root", "context:c3", "node", "foreign"
   std::string goal;
+  std::string context;  // id of the load it was made under; empty: not known
   std::vector<env::KnobChange> knobs;
   std::string reason;
   std::optional<Effect> predicted;
@@ -86,6 +87,18 @@ struct KnobState {
   bool pinned = false;
   std::string source;  // default, tuner, operator, foreign
   int64_t since_ms = 0;
+};
+
+// The load that a node is under, and what is remembered about it.
+struct ContextStatus {
+  std::string id;           // empty: too new to be told from others
+  std::string load;         // in words
+  bool remembered = false;  // it was there before, and came back
+  uint64_t windows = 0;     // seen of it, ever
+  int64_t first_seen_ms = 0;
+  // Of its best known setting for the present goal, and the change that kept it (0: none).
+  std::optional<Effect> best_effect;
+  uint64_t best_change = 0;
 };
 
 // Sums over this attachment's windows, for the counters of monitoring systems.
@@ -126,6 +139,7 @@ struct NodeStatus {
   uint64_t windows = 0;
   uint64_t void_windows = 0;
   uint64_t setting_version = 0;
+  ContextStatus context;
   std::optional<Change> last_change;
   std::optional<env::Observation> latest;
   NodeTotals totals;

@@ -41,6 +41,19 @@ std::string IndexText(const Json& node) {
   return text + "  (100 = default setting under this load)";
 }
 
+std::string ContextText(const Json& context) {
+  const std::string id = Text(context, "id");
+  if (id.empty()) return "not known yet: " + Text(context, "load");
+  std::string text =
+      fmt::format("{}, {}: {}", id, Text(context, "remembered") == "true" ? "seen before" : "new",
+                  Text(context, "load"));
+  const std::string best = EffectText(Object(context, "best_effect"));
+  if (!best.empty()) {
+    text += fmt::format("; best known setting: #{}, {}", Text(context, "best_change"), best);
+  }
+  return text;
+}
+
 std::string ModeText(const Json& tuner) {
   std::string text = fmt::format("{} by {}", Text(tuner, "mode"), Text(tuner, "agent"));
   if (Text(tuner, "paused") == "true") {
@@ -76,6 +89,7 @@ void PrintNodePage(const Session& session, const Json& node) {
   add("goal", Text(node, "goal"));
   add("tuner", ModeText(tuner));
   add("state", fmt::format("{}: {}", Text(tuner, "state"), Text(tuner, "why")));
+  add("context", ContextText(Object(node, "context")));
   add("index", IndexText(node));
   if (!latest.empty()) {
     const Json cache = Object(latest, "cache");
@@ -181,7 +195,7 @@ void PrintChanges(const Session& session, const Json& changes) {
   if (session.format == Format::kCsv) {
     Table table({"id", "node", "proposed_at", "applied_at", "decided_at", "actor", "goal", "knobs",
                  "reason", "predicted_mean", "measured_mean", "measured_low", "measured_high",
-                 "smallest_detectable", "windows_used", "outcome", "outcome_reason"});
+                 "smallest_detectable", "windows_used", "outcome", "outcome_reason", "context"});
     for (const Json& change : changes) {
       const Json measured = Object(change, "measured");
       table.Add({Text(change, "id"), Text(change, "node"), Text(change, "proposed_at"),
@@ -190,7 +204,7 @@ void PrintChanges(const Session& session, const Json& changes) {
                  Text(Object(change, "predicted"), "mean"), Text(measured, "mean"),
                  Text(measured, "low"), Text(measured, "high"), Text(change, "smallest_detectable"),
                  Text(change, "windows_used"), Text(change, "outcome"),
-                 Text(change, "outcome_reason")});
+                 Text(change, "outcome_reason"), Text(change, "context")});
     }
     table.Print(session);
     return;
@@ -224,6 +238,7 @@ void PrintChange(const Session& session, const Json& change) {
   add("change", "#" + Text(change, "id") + " on " + Text(change, "node"));
   add("knobs", MoveText(change));
   add("by", Text(change, "actor") + " for the goal " + Text(change, "goal"));
+  add("context", Text(change, "context"));
   add("reason", Text(change, "reason"));
   add("predicted", EffectText(Object(change, "predicted")));
   add("measured", EffectText(Object(change, "measured")));

@@ -84,6 +84,7 @@ Json ChangeOf(const engine::Change& change, const KnobSpecs& specs) {
   json["decided_at"] = TimeOrNull(change.decided_ms);
   json["actor"] = change.actor;
   json["goal"] = change.goal;
+  json["context"] = change.context.empty() ? Json() : Json(change.context);
   auto& knobs = json["knobs"] = Json::array();
   for (const env::KnobChange& knob : change.knobs) knobs.push_back(KnobChangeOf(knob, specs));
   json["reason"] = change.reason;
@@ -111,6 +112,19 @@ Json TunerOf(const engine::NodeStatus& node) {
   json["state"] = engine::TunerStateWord(node.state);
   json["why"] = node.why;
   json["baseline_progress"] = node.baseline_progress;
+  return json;
+}
+
+Json ContextOf(const engine::ContextStatus& context) {
+  Json json;
+  json["id"] = context.id.empty() ? Json() : Json(context.id);
+  json["load"] = context.load;
+  json["remembered"] = context.remembered;
+  json["windows"] = context.windows;
+  json["first_seen"] = TimeOrNull(context.first_seen_ms);
+  json["best_effect"] = EffectOf(context.best_effect);
+  json["best_change"] =
+      context.best_change > 0 ? Json(std::to_string(context.best_change)) : Json();
   return json;
 }
 
@@ -213,6 +227,7 @@ std::string NodeJson(const engine::NodeStatus& node, const KnobSpecs& specs) {
   json["windows"] = node.windows;
   json["void_windows"] = node.void_windows;
   json["setting_version"] = node.setting_version;
+  json["context"] = ContextOf(node.context);
   json["last_change"] = node.last_change ? ChangeOf(*node.last_change, specs) : Json();
   json["latest"] = node.latest ? ObservationOf(*node.latest) : Json();
   return Dump(json);

@@ -80,13 +80,19 @@ std::string Envelope::CandidateFault(const env::KnobSpace& space, const env::Set
                        predicted ? "with" : "without");
   }
   for (const Tabu& tabu : tabu_) {
-    if (window < tabu.until_window &&
+    if (tabu.context == context_ && window < tabu.until_window &&
         SameMove(space, incumbent, candidate, tabu.from, tabu.to, config_.tabu_unit_distance)) {
       return fmt::format("this move was reverted not long ago and is refused for {} more windows",
                          tabu.until_window - window);
     }
   }
   return {};
+}
+
+void Envelope::SetContext(const std::string& id) {
+  if (id == context_) return;
+  context_ = id;
+  std::erase_if(tabu_, [](const Tabu& tabu) { return tabu.context.empty(); });
 }
 
 void Envelope::NoteTrialStarted(uint64_t window) {
@@ -99,7 +105,7 @@ void Envelope::NoteReverted(const env::Setting& incumbent, const env::Setting& c
   cool_until_window_ = window + config_.cool_down_windows;
   std::erase_if(tabu_, [&](const Tabu& tabu) { return tabu.until_window <= window; });
   if (config_.tabu_windows > 0)
-    tabu_.push_back({incumbent, candidate, window + config_.tabu_windows});
+    tabu_.push_back({context_, incumbent, candidate, window + config_.tabu_windows});
 }
 
 }  // namespace ebb::engine

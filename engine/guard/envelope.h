@@ -49,17 +49,22 @@ class Envelope {
 
   void NoteTrialStarted(uint64_t window);
   void NoteReverted(const env::Setting& incumbent, const env::Setting& candidate, uint64_t window);
-  // A new load or goal: what failed before may help now.
+  // The load is of this context now: a move that failed under another one may help here. Empty: a
+  // load that has no name yet.
+  void SetContext(const std::string& id);
+  // A new goal: what failed before may help now.
   void ForgetTabu() { tabu_.clear(); }
 
  private:
   struct Tabu {
+    std::string context;
     env::Setting from;
     env::Setting to;
     uint64_t until_window = 0;
   };
   EnvelopeConfig config_;
   double window_seconds_;
+  std::string context_;
   std::deque<uint64_t> trial_windows_;
   std::vector<Tabu> tabu_;
   uint64_t cool_until_window_ = 0;

@@ -27,6 +27,7 @@ Change Parse(const Json& json) {
   change.decided_ms = json.at("decided_ms").get<int64_t>();
   change.actor = json.at("actor").get<std::string>();
   change.goal = json.at("goal").get<std::string>();
+  change.context = json.value("context", "");  // histories of before have none
   change.reason = json.at("reason").get<std::string>();
   change.predicted = EffectFrom(json.at("predicted"));
   change.measured = EffectFrom(json.at("measured"));
@@ -55,6 +56,7 @@ std::string ChangeToJson(const Change& change) {
             {"decided_ms", change.decided_ms},
             {"actor", change.actor},
             {"goal", change.goal},
+            {"context", change.context},
             {"reason", change.reason},
             {"predicted", EffectJson(change.predicted)},
             {"measured", EffectJson(change.measured)},

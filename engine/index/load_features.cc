@@ -11,6 +11,9 @@ namespace {
 // load.
 constexpr double kNeutralBytes = 4096;
 constexpr double kKindShareMin = 0.01;
+// What differs visibly, see load_features.h.
+constexpr double kLoadStep = 1.5;
+constexpr double kReadShareStep = 0.15;
 
 constexpr std::array<std::string_view, kLoadFeatureCount> kWords = {
     "load size", "read share", "read size", "write size", "sequential share"};
@@ -27,7 +30,8 @@ LoadFeatures FeaturesOf(const env::WorkloadDescriptor& descriptor) {
   features.closed_loop = descriptor.mean_in_flight >= kClosedLoopInFlight;
   const double load_size = features.closed_loop ? descriptor.mean_in_flight
                                                 : std::max(1.0, descriptor.offered_ops_per_s);
-  features.value = {std::log(load_size) / std::log(1.5), descriptor.read_share / 0.15,
+  features.value = {std::log(load_size) / std::log(kLoadStep),
+                    descriptor.read_share / kReadShareStep,
                     SizeFeature(descriptor.mean_read_bytes, descriptor.read_share),
                     SizeFeature(descriptor.mean_write_bytes, 1 - descriptor.read_share),
                     descriptor.sequential_share / 0.25};
@@ -36,6 +40,11 @@ LoadFeatures FeaturesOf(const env::WorkloadDescriptor& descriptor) {
 
 bool HasLoad(const env::WorkloadDescriptor& descriptor) {
   return descriptor.offered_ops_per_s >= 1 || descriptor.mean_in_flight >= 0.01;
+}
+
+LoadShape ShapeOf(const LoadFeatures& features) {
+  return {std::exp(features.value[0] * std::log(kLoadStep)), features.value[1] * kReadShareStep,
+          std::exp2(features.value[2]), std::exp2(features.value[3])};
 }
 
 std::string_view LoadFeatureWord(size_t feature) { return kWords[feature]; }

@@ -35,6 +35,15 @@ LoadFeatures FeaturesOf(const env::WorkloadDescriptor& descriptor);
 // Whether the window carried any load; an idle window says nothing.
 bool HasLoad(const env::WorkloadDescriptor& descriptor);
 std::string_view LoadFeatureWord(size_t feature);
+
+// The features as people name them; a kind without traffic has the size of a stray request.
+struct LoadShape {
+  double load_size = 0;  // requests waiting (closed loop) or a second (open loop)
+  double read_share = 0;
+  double mean_read_bytes = 0;
+  double mean_write_bytes = 0;
+};
+LoadShape ShapeOf(const LoadFeatures& features);
 // Squared distance; infinite between a closed and an open loop.
 double SquaredDistance(const LoadFeatures& a, const LoadFeatures& b);
 

@@ -30,6 +30,7 @@ NodeLoop::NodeLoop(const NodeLoopParts& parts, NodeRecord record,
       environment_(std::move(environment)),
       baseline_(parts.config.baseline),
       shift_(parts.config.shift),
+      contexts_(parts.config.shift.reference_windows_min),
       incumbent_windows_(kIncumbentWindowsMax),
       record_(std::move(record)) {
   goal_ = record_.goal;
@@ -120,15 +121,17 @@ void NodeLoop::ProcessWindow(const env::Observation& observation) {
 
 void NodeLoop::JudgeLoad(const env::Observation& observation) {
   const std::optional<std::string> shift = shift_.Next(FeaturesOf(observation.descriptor));
-  if (!shift) return;
+  if (!shift) return FollowContext(observation);
   const std::string text = "the load became a different one: " + *shift;
   if (trial_) AbortTrial(text);
+  contexts_.NewStretch();
+  if (envelope_) envelope_->SetContext("");
   HistoryWrite write;
   write.events = {{parts_.clock.WallMs(), status_.id, "shift", text}};
+  write.documents = {{ContextKey(status_.id), contexts_.library().Save()}};
   const std::lock_guard lock(mutex_);
   WriteLocked(std::move(write)).IgnoreError();  // shows in the status
   incumbent_windows_.Clear();
-  if (envelope_) envelope_->ForgetTabu();
   nulls_in_row_ = 0;
   learned_in_load_ = 0;
   next_proposal_window_ = window_;
@@ -146,7 +149,8 @@ void NodeLoop::LearnFromIncumbent(const env::Observation& observation) {
   if (++learned_since_save_ < kBaselineSaveWindows) return;
   learned_since_save_ = 0;
   HistoryWrite write;
-  write.documents = {{BaselineKey(status_.id), baseline_.Save()}};
+  write.documents = {{BaselineKey(status_.id), baseline_.Save()},
+                     {ContextKey(status_.id), contexts_.library().Save()}};
   write.sync = false;
   if (const absl::Status saved = parts_.history.Write(write); !saved.ok()) {
     NoteFault(saved);
@@ -245,15 +249,17 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
                                         goal_,
                                         environment_->info().device_class,
                                         frozen};
-  std::optional<agents::Proposal> proposal = agent_->Propose(context);
+  std::optional<agents::Proposal> proposal = Recall();
+  const bool recall = proposal.has_value();
+  if (!recall) proposal = agent_->Propose(context);
   if (!proposal) {
     hold_reason_ = agent_->hold_reason();
     return SetState(TunerState::kConverged, hold_reason_);
   }
   SetState(TunerState::kProposing, proposal->reason);
-  std::string fault =
-      envelope_->CandidateFault(environment_->space(), incumbent_, proposal->candidate, frozen,
-                                proposal->predicted.has_value(), static_cast<uint64_t>(window_));
+  std::string fault = envelope_->CandidateFault(
+      environment_->space(), incumbent_, proposal->candidate, frozen,
+      recall || proposal->predicted.has_value(), static_cast<uint64_t>(window_));
   const std::vector<LogSample> samples =
       incumbent_windows_.Samples(baseline_, goal_, window_ - parts_.config.before_windows_age_max);
   if (fault.empty() && samples.size() < TrialProtocol::kBeforeWindowsMin) {
@@ -268,6 +274,10 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
           100 * proposal->predicted->mean, 100 * provable);
     }
   }
+  if (!fault.empty() && recall) {
+    contexts_.EndRecall(std::string(GoalWord(goal_)));
+    return NoteRefused(fault);
+  }
   if (!fault.empty()) {
     agents::Transition transition;
     transition.from = incumbent_;
@@ -277,8 +287,12 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
   }
   refused_in_row_ = 0;
   last_refusal_.clear();
-  if (mode_ == Mode::kRecommend) return Recommend(*proposal);
-  StartTrial(*proposal, fmt::format("agent:{}", agent_->name()), /*recheck=*/false);
+  const std::string actor = recall ? RecallActor() : fmt::format("agent:{}", agent_->name());
+  if (mode_ == Mode::kRecommend) {
+    if (recall) contexts_.EndRecall(std::string(GoalWord(goal_)));
+    return Recommend(*proposal, actor);
+  }
+  StartTrial(*proposal, actor, /*recheck=*/false);
 }
 
 void NodeLoop::NoteRefused(const std::string& why) {
@@ -301,12 +315,13 @@ void NodeLoop::NoteNull() {
   hold_reason_ = fmt::format("the last {} proposals brought nothing", nulls_in_row_);
 }
 
-void NodeLoop::Recommend(const agents::Proposal& proposal) {
+void NodeLoop::Recommend(const agents::Proposal& proposal, const std::string& actor) {
   Change change;
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
-  change.actor = fmt::format("agent:{}", agent_->name());
+  change.actor = actor;
   change.goal = GoalWord(goal_);
+  change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
   change.reason = proposal.reason;
   if (proposal.predicted) {
@@ -437,6 +452,7 @@ void NodeLoop::Publish(const env::Observation* observation) {
   status_.pause_reason = record_.pause_reason;
   status_.baseline_progress = progress_;
   status_.setting_version = setting_version_;
+  status_.context = contexts_.Status(std::string(GoalWord(goal_)));
   if (agent_) status_.agent = agent_->name();
   if (!status_.connected) return;
   status_.info = environment_->info();

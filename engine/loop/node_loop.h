@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "engine/context/context_tracker.h"
 #include "engine/guard/envelope.h"
 #include "engine/guard/shift_detector.h"
 #include "engine/guard/trial_protocol.h"
@@ -90,6 +91,7 @@ class NodeLoop {
     std::string lease = {};  // empty while the incumbent's leg runs
     bool candidate_on = true;
     bool recheck = false;  // asked for by the guard, not by the agent
+    bool recall = false;   // the best known setting of a remembered load, likewise
     TrialPhase phase_told = TrialPhase::kSettling;
   };
   struct Holdback {
@@ -111,7 +113,7 @@ class NodeLoop {
   void ConsiderNextStep(const env::Observation& observation);
   bool HoldbackIsDue() const;
   void ConsiderProposal(const env::Observation& observation);
-  void Recommend(const agents::Proposal& proposal);
+  void Recommend(const agents::Proposal& proposal, const std::string& actor);
   void WithdrawRecommendation(const std::string& why);
   void NoteRefused(const std::string& why);
   void NoteNull();
@@ -132,6 +134,13 @@ class NodeLoop {
   // Changes the record and writes it with an event, or does neither.
   absl::Status EditRecord(const std::string& kind, const std::string& text,
                           const std::function<void(NodeRecord&)>& edit);
+
+  // node_loop_context.cc: remembered loads.
+  void FollowContext(const env::Observation& observation);
+  // The best known setting of the present load, where it is another than the incumbent.
+  std::optional<agents::Proposal> Recall() const;
+  void LoadContexts();
+  std::string RecallActor() const { return std::string(kContextActor) + contexts_.id(); }
 
   // node_loop_trial.cc: trials, holdback blocks and their ends.
   void StartTrial(const agents::Proposal& proposal, const std::string& actor, bool recheck);
@@ -183,6 +192,7 @@ class NodeLoop {
   std::unique_ptr<agents::Agent> agent_;
   BaselineModel baseline_;
   ShiftDetector shift_;
+  ContextTracker contexts_;
   std::optional<Envelope> envelope_;
   WindowLog incumbent_windows_;
   std::optional<ActiveTrial> trial_;

@@ -71,6 +71,7 @@ absl::Status NodeLoop::Connect() {
     // A baseline that cannot be read is learned again.
     if (saved) baseline_.Load(*saved).IgnoreError();
   }
+  LoadContexts();
   EBB_RETURN_IF_ERROR(Reconcile());
   EBB_ASSIGN_OR_RETURN(std::unique_ptr<agents::Agent> agent,
                        parts_.make_agent(known.id, environment_->info(), environment_->space()));
@@ -93,6 +94,8 @@ void NodeLoop::Disconnect(const absl::Status& why) {
   holdback_.reset();
   incumbent_windows_.Clear();
   shift_.Reset();
+  contexts_.NewStretch();
+  if (envelope_) envelope_->SetContext("");
   usable_in_row_ = 0;
   ++connect_failures_;
   SetState(TunerState::kDisconnected, std::string(why.message()));
@@ -300,6 +303,7 @@ void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::st
   change.proposed_ms = change.applied_ms = change.decided_ms = parts_.clock.WallMs();
   change.actor = kForeign;
   change.goal = GoalWord(goal_);
+  change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, state.incumbent);
   if (change.knobs.empty()) return;
   change.reason = text.empty() ? "somebody else changed the setting" : text;
@@ -342,6 +346,7 @@ absl::Status NodeLoop::DoRestore() {
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
   change.goal = GoalWord(goal_);
+  change.context = contexts_.id();
   change.actor = record().restore_actor;
   change.knobs = env::Diff(environment_->space(), incumbent_, target);
   change.reason = "back to the setting from before attach";
@@ -470,7 +475,9 @@ void NodeLoop::Forget() {
   HistoryWrite write;
   const std::string id = record().id;
   write.events = {{parts_.clock.WallMs(), id, "detached", text}};
-  write.documents = {{RecordKey(id), std::nullopt}, {BaselineKey(id), std::nullopt}};
+  write.documents = {{RecordKey(id), std::nullopt},
+                     {BaselineKey(id), std::nullopt},
+                     {ContextKey(id), std::nullopt}};
   const auto agent_states = parts_.history.Documents(AgentKey(id, ""));
   if (agent_states.ok()) {
     for (const auto& [key, state] : *agent_states) write.documents.emplace_back(key, std::nullopt);

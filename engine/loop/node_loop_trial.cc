@@ -71,12 +71,15 @@ void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& a
       incumbent_windows_.Samples(baseline_, goal_, window_ - parts_.config.before_windows_age_max);
   TrialConfig config =
       ForSettleTime(parts_.config.trial, SettleWindows(incumbent_, proposal.candidate));
-  config.skip_screening = recheck;
+  // What was proved under this load before needs no screening, but proof again.
+  const bool recall = actor.starts_with(kContextActor);
+  config.skip_screening = recheck || recall;
   Change change;
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
   change.actor = actor;
   change.goal = GoalWord(goal_);
+  change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
   change.reason = proposal.reason;
   if (proposal.predicted) {
@@ -91,6 +94,7 @@ void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& a
                     proposal.predicted,
                     TripsFor(incumbent_windows_.Observations(), parts_.config.trip_wires)};
   trial.recheck = recheck;
+  trial.recall = recall;
   // Journal first: the change, then that it is about to happen.
   absl::Status written = WriteChange(trial.change, "proposed");
   if (written.ok()) {
@@ -244,7 +248,7 @@ void NodeLoop::FinishTrial() {
     }
     obeyed = RevertLease(trial.lease, change.verdict_reason);
   }
-  if (!trial.recheck && agent_) {
+  if (!trial.recheck && !trial.recall && agent_) {
     agents::Transition transition;
     transition.from = trial.from;
     transition.to = trial.to;
@@ -274,7 +278,7 @@ void NodeLoop::FinishTrial() {
     }
   } else if (!trial.recheck && change.verdict != Verdict::kVoid) {
     if (change.verdict == Verdict::kRevert) envelope_->NoteReverted(trial.from, trial.to, window);
-    NoteNull();
+    if (!trial.recall) NoteNull();
   }
   settled_window_ = window_ + 1 + SettleWindows(trial.from, trial.to);
   SetState(TunerState::kObserving,
@@ -289,6 +293,10 @@ void NodeLoop::SettleIncumbent(const Change& change, bool kept, const env::Setti
   write.change_event = StepWord(change.verdict);
   write.wall_ms = parts_.clock.WallMs();
   if (agent_) write.documents = {{AgentKey(status_.id, agent_->name()), agent_->Save()}};
+  ContextTracker contexts = contexts_;
+  contexts.NoteEnd(final_change, NameSetting(environment_->space(), incumbent_),
+                   NameSetting(environment_->space(), to));
+  write.documents.emplace_back(ContextKey(status_.id), contexts.library().Save());
   const std::lock_guard lock(mutex_);
   if (kept) {
     incumbent_ = to;
@@ -305,6 +313,7 @@ void NodeLoop::SettleIncumbent(const Change& change, bool kept, const env::Setti
     record_.open = open;
     return;
   }
+  contexts_ = std::move(contexts);
   status_.last_change = final_change;
   ++status_.totals.changes[static_cast<size_t>(change.verdict)];
 }

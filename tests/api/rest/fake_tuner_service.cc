@@ -43,6 +43,7 @@ Change OneChange(uint64_t id) {
   change.decided_ms = change.proposed_ms + 20'000;
   change.actor = id % 2 == 1 ? "agent:hill_climb" : "operator:alice";
   change.goal = "balanced";
+  change.context = id % 2 == 1 ? "c3" : "";
   change.knobs = {{id % 2 == 1 ? "destage_watermark" : "compression", id % 2 == 1 ? 50 : 0,
                    id % 2 == 1 ? 70 : 1}};
   change.reason = "write p99 rises while the \"log\" fills, more room may help";
@@ -71,6 +72,9 @@ NodeStatus OneNode(const std::string& id, const std::string& control_socket) {
   node.state = TunerState::kScreening;
   node.why = "trying destage_watermark 70 %";
   node.baseline_progress = 1;
+  node.context = {"c3", "60 % reads of 4 KiB",      true,
+                  900,  FakeTunerService::kStartMs, Effect{0.08, 0.03, 0.13},
+                  5};
   node.index_now = 112.5;
   node.index_minute = 110;
   node.windows = 60;

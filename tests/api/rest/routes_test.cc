@@ -38,6 +38,11 @@ TEST_F(RoutesTest, NodesTellStateGoalIndexAndLastWindow) {
   EXPECT_EQ(node["latest"]["write"]["p99_us"], nullptr);  // no writes: not 0
   EXPECT_EQ(node["latest"]["cache"]["dirty_share"], 0.25);
   EXPECT_EQ(node["last_change"]["id"], "5");
+  EXPECT_EQ(node["last_change"]["context"], "c3");
+  EXPECT_EQ(node["context"]["id"], "c3");
+  EXPECT_EQ(node["context"]["remembered"], true);
+  EXPECT_EQ(node["context"]["best_effect"]["mean"], 0.08);
+  EXPECT_EQ(node["context"]["best_change"], "5");
   EXPECT_EQ(Get("/api/v1/nodes/alpha").json, node);
 }
 

@@ -98,5 +98,29 @@ TEST(TripWiresTest, OnlyErrorsTripWithoutWindows) {
   EXPECT_FALSE(trips.throughput_ops_min.has_value());
 }
 
+TEST_F(EnvelopeTest, ATabuMoveIsTabuUnderItsOwnLoadOnly) {
+  const env::Setting candidate{{60, 50, 50, 50}};
+  envelope_.SetContext("c1");
+  envelope_.NoteReverted(space_.Default(), candidate, 10);
+  ASSERT_NE(Fault({60, 50, 50, 50}, false, 20), "");
+
+  envelope_.SetContext("");
+  envelope_.SetContext("c2");
+  EXPECT_EQ(Fault({60, 50, 50, 50}, false, 20), "");
+  envelope_.SetContext("c1");
+
+  EXPECT_NE(Fault({60, 50, 50, 50}, false, 20), "");
+}
+
+TEST_F(EnvelopeTest, WhatFailedUnderALoadWithoutANameIsForgottenWithIt) {
+  envelope_.NoteReverted(space_.Default(), env::Setting{{60, 50, 50, 50}}, 10);
+  ASSERT_NE(Fault({60, 50, 50, 50}, false, 20), "");
+
+  envelope_.SetContext("c1");
+  envelope_.SetContext("");
+
+  EXPECT_EQ(Fault({60, 50, 50, 50}, false, 20), "");
+}
+
 }  // namespace
 }  // namespace ebb::engine

@@ -68,6 +68,7 @@ TEST_P(HistoryContract, KeepsAChangeInItsNewestState) {
   ASSERT_EQ(change.id, 1U);
   change.verdict = Verdict::kKeep;
   change.verdict_reason = "better";
+  change.context = "c3";
   change.measured = Effect{0.08, 0.04, 0.12};
   change.decided_ms = 2000;
   change.windows_used = 25;
@@ -290,6 +291,19 @@ TEST(RocksHistoryTest, RefusesADirectoryInUse) {
   const auto second = OpenHistory(scratch.path() + "/h", {});
 
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition) << second.status();
+}
+
+TEST(ChangeJsonTest, AChangeOfBeforeContextsIsRead) {
+  std::string text = ChangeToJson(MakeChange("node-a", 1000, "read_cache_bytes"));
+  const std::string field = "\"context\":\"\",";
+  ASSERT_NE(text.find(field), std::string::npos);
+  text.erase(text.find(field), field.size());
+
+  const absl::StatusOr<Change> change = ChangeFromJson(text);
+
+  ASSERT_TRUE(change.ok()) << change.status();
+  EXPECT_EQ(change->context, "");
+  EXPECT_EQ(change->node, "node-a");
 }
 
 }  // namespace
