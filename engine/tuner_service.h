@@ -156,6 +156,43 @@ struct SeriesPoint {
   bool holdback = false;
 };
 
+struct SeriesColumn {
+  std::string_view name;
+  double SeriesPoint::*value;
+};
+// Every number of a SeriesPoint. The history stores them in this order: new ones go to the end.
+inline constexpr std::array<SeriesColumn, 13> kSeriesColumns = {{
+    {"index", &SeriesPoint::index},
+    {"read_p50_us", &SeriesPoint::read_p50_us},
+    {"read_p99_us", &SeriesPoint::read_p99_us},
+    {"write_p50_us", &SeriesPoint::write_p50_us},
+    {"write_p99_us", &SeriesPoint::write_p99_us},
+    {"read_iops", &SeriesPoint::read_iops},
+    {"write_iops", &SeriesPoint::write_iops},
+    {"read_mibps", &SeriesPoint::read_mibps},
+    {"write_mibps", &SeriesPoint::write_mibps},
+    {"dirty_share", &SeriesPoint::dirty_share},
+    {"read_hit_share", &SeriesPoint::read_hit_share},
+    {"destage_mibps", &SeriesPoint::destage_mibps},
+    {"throttle_share", &SeriesPoint::throttle_share},
+}};
+
+// One window, or several as one.
+struct SeriesBucket {
+  // Their wall_ms is that of the last window; on_trial and holdback tell whether any window was.
+  // NaN where no window had the number.
+  SeriesPoint mean;
+  SeriesPoint min;
+  SeriesPoint max;
+  uint32_t windows = 0;
+  std::array<uint32_t, kSeriesColumns.size()> counts{};  // windows that had the number
+};
+
+struct Series {
+  int64_t bucket_ms = 0;  // time that each bucket stands for; 0: each is one window
+  std::vector<SeriesBucket> buckets;
+};
+
 class TunerService {
  public:
   virtual ~TunerService() = default;
@@ -187,10 +224,11 @@ class TunerService {
   virtual absl::StatusOr<std::vector<Change>> Changes(const std::string& node,
                                                       const ChangeQuery& query) = 0;
   virtual absl::StatusOr<Change> GetChange(uint64_t id) = 0;
-  // Points with from_ms <= wall_ms < to_ms, oldest first; every window when they are fewer than
-  // max_points, else every n-th bucket's mean.
-  virtual absl::StatusOr<std::vector<SeriesPoint>> Series(const std::string& node, int64_t from_ms,
-                                                          int64_t to_ms, size_t max_points) = 0;
+  // The windows that ended in [from_ms, to_ms), oldest first: each of them when they are at most
+  // max_points and still kept, else buckets of equal time, at most max_points; then the ends of
+  // the span are rounded outwards to what is kept of that time.
+  virtual absl::StatusOr<Series> ReadSeries(const std::string& node, int64_t from_ms, int64_t to_ms,
+                                            size_t max_points) = 0;
 };
 
 // Words used in JSON, on the command line and in the history.

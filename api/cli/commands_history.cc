@@ -137,7 +137,16 @@ absl::Status Series(Session& session, const SeriesOptions& options) {
     session.Print(json.dump(2) + "\n");
     return absl::OkStatus();
   }
-  const Json columns = Object(json, "series");
+  Json columns = Object(json, "series");
+  if (session.format == Format::kCsv) {
+    // There is room for the extremes; they are null where every row is one window.
+    for (const char* part : {"min", "max"}) {
+      const Json extremes = Object(json, part);
+      for (const auto& [name, column] : extremes.items()) {
+        columns[name + "_" + part] = column;
+      }
+    }
+  }
   std::vector<std::string> titles;
   size_t rows = 0;
   for (const auto& [name, column] : columns.items()) {

@@ -191,22 +191,28 @@ Json ObservationOf(const env::Observation& seen) {
   return json;
 }
 
-using Column = double engine::SeriesPoint::*;
-constexpr std::pair<const char*, Column> kColumns[] = {
-    {"index", &engine::SeriesPoint::index},
-    {"read_p50_us", &engine::SeriesPoint::read_p50_us},
-    {"read_p99_us", &engine::SeriesPoint::read_p99_us},
-    {"write_p50_us", &engine::SeriesPoint::write_p50_us},
-    {"write_p99_us", &engine::SeriesPoint::write_p99_us},
-    {"read_iops", &engine::SeriesPoint::read_iops},
-    {"write_iops", &engine::SeriesPoint::write_iops},
-    {"read_mibps", &engine::SeriesPoint::read_mibps},
-    {"write_mibps", &engine::SeriesPoint::write_mibps},
-    {"dirty_share", &engine::SeriesPoint::dirty_share},
-    {"read_hit_share", &engine::SeriesPoint::read_hit_share},
-    {"destage_mibps", &engine::SeriesPoint::destage_mibps},
-    {"throttle_share", &engine::SeriesPoint::throttle_share},
-};
+// Columns of one value of the buckets: their means, minima or maxima.
+Json ColumnsOf(const std::vector<engine::SeriesBucket>& buckets,
+               engine::SeriesPoint engine::SeriesBucket::*which) {
+  Json columns;
+  for (const engine::SeriesColumn& column : engine::kSeriesColumns) {
+    auto& values = columns[std::string(column.name)] = Json::array();
+    for (const auto& bucket : buckets) {
+      const double value = bucket.*which.*column.value;
+      values.push_back(std::isfinite(value) ? Json(value) : Json());
+    }
+  }
+  return columns;
+}
+
+Json CountsOf(const std::vector<engine::SeriesBucket>& buckets) {
+  Json columns;
+  for (size_t i = 0; i < engine::kSeriesColumns.size(); ++i) {
+    auto& values = columns[std::string(engine::kSeriesColumns[i].name)] = Json::array();
+    for (const auto& bucket : buckets) values.push_back(bucket.counts[i]);
+  }
+  return columns;
+}
 
 }  // namespace
 
@@ -269,29 +275,31 @@ std::string ChangeJson(const engine::Change& change, const KnobSpecs& specs) {
 }
 
 std::string SeriesJson(const std::string& node, int64_t from_ms, int64_t to_ms,
-                       const std::vector<engine::SeriesPoint>& points) {
-  Json columns;
-  auto& times = columns["time_ms"] = Json::array();
-  for (const auto& point : points) times.push_back(point.wall_ms);
-  for (const auto& [name, column] : kColumns) {
-    auto& values = columns[name] = Json::array();
-    for (const auto& point : points) {
-      const double value = point.*column;
-      values.push_back(std::isfinite(value) ? Json(value) : Json());
-    }
-  }
-  auto& on_trial = columns["on_trial"] = Json::array();
-  auto& holdback = columns["holdback"] = Json::array();
-  for (const auto& point : points) {
-    on_trial.push_back(point.on_trial);
-    holdback.push_back(point.holdback);
-  }
+                       const engine::Series& series) {
+  using engine::SeriesBucket;
+  const auto column_of = [&](const auto& value_of) {
+    Json column = Json::array();
+    for (const SeriesBucket& bucket : series.buckets) column.push_back(value_of(bucket));
+    return column;
+  };
+  Json means;
+  means["time_ms"] = column_of([](const SeriesBucket& b) { return b.mean.wall_ms; });
+  means.update(ColumnsOf(series.buckets, &SeriesBucket::mean));
+  means["on_trial"] = column_of([](const SeriesBucket& b) { return b.mean.on_trial; });
+  means["holdback"] = column_of([](const SeriesBucket& b) { return b.mean.holdback; });
+  means["windows"] = column_of([](const SeriesBucket& b) { return b.windows; });
   Json json;
   json["node"] = node;
   json["from"] = FormatRfc3339(from_ms);
   json["to"] = FormatRfc3339(to_ms);
-  json["count"] = points.size();
-  json["series"] = std::move(columns);
+  json["count"] = series.buckets.size();
+  json["bucket_ms"] = series.bucket_ms;
+  json["series"] = std::move(means);
+  // Of single windows they would say the same again.
+  const bool single = series.bucket_ms == 0;
+  json["min"] = single ? Json() : ColumnsOf(series.buckets, &SeriesBucket::min);
+  json["max"] = single ? Json() : ColumnsOf(series.buckets, &SeriesBucket::max);
+  json["counts"] = single ? Json() : CountsOf(series.buckets);
   return Dump(json);
 }
 

@@ -21,9 +21,10 @@ std::string TunerJson(const engine::NodeStatus& node);
 std::string GoalJson(const engine::NodeStatus& node);
 std::string KnobJson(const engine::KnobState& knob);
 std::string ChangeJson(const engine::Change& change, const KnobSpecs& specs);
-// Columns of equal length, NaN as null: the form that charts draw from.
+// Columns of equal length, NaN as null: the form that charts draw from. Where a point stands for
+// several windows, "series" holds means, and "min", "max" and "counts" are there too, else null.
 std::string SeriesJson(const std::string& node, int64_t from_ms, int64_t to_ms,
-                       const std::vector<engine::SeriesPoint>& points);
+                       const engine::Series& series);
 std::string QuotedJson(std::string_view text);
 // "[a,b]" of JSON values.
 std::string ArrayJson(const std::vector<std::string>& values);

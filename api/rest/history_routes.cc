@@ -113,7 +113,7 @@ Reply GetSeries(Call& call) {
   if (auto problem = call.query.Finish()) return *problem;
   const std::string& node = call.path[0];
   auto series =
-      call.api.service().Series(node, from_ms, to_ms, points.value_or(kSeriesPointsDefault));
+      call.api.service().ReadSeries(node, from_ms, to_ms, points.value_or(kSeriesPointsDefault));
   if (!series.ok()) return NodeProblem(call.api.service(), node, series.status());
   return JsonResponse(SeriesJson(node, from_ms, to_ms, *series));
 }

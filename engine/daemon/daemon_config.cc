@@ -24,14 +24,24 @@ namespace {
 constexpr uint64_t kWindowNsMin = 100 * kNsPerMs;
 constexpr uint64_t kWindowNsMax = 60 * kNsPerS;
 constexpr std::array<std::string_view, 5> kLogLevels = {"debug", "info", "warning", "error", "off"};
-constexpr std::array<std::string_view, 8> kKeys = {"agent",     "attach", "goal",      "listen",
-                                                   "log_level", "mode",   "state_dir", "window"};
+constexpr int64_t kMsPerS = 1'000;
+constexpr uint64_t kKeepNsMin = 3600 * kNsPerS;
+constexpr std::array<std::string_view, 12> kKeys = {
+    "agent",        "attach", "goal",      "keep_10min", "keep_10s",  "keep_1min",
+    "keep_windows", "listen", "log_level", "mode",       "state_dir", "window"};
 
 // Keys whose value is taken as it stands.
 constexpr std::pair<std::string_view, std::string DaemonConfig::*> kTexts[] = {
     {"agent", &DaemonConfig::agent},         {"goal", &DaemonConfig::goal},
     {"listen", &DaemonConfig::listen},       {"mode", &DaemonConfig::mode},
     {"state_dir", &DaemonConfig::state_dir}, {"log_level", &DaemonConfig::log_level}};
+
+// How long the history keeps series, finest first.
+constexpr std::pair<std::string_view, int64_t SeriesRetention::*> kKeeps[] = {
+    {"keep_windows", &SeriesRetention::windows_ms},
+    {"keep_10s", &SeriesRetention::ten_seconds_ms},
+    {"keep_1min", &SeriesRetention::minutes_ms},
+    {"keep_10min", &SeriesRetention::ten_minutes_ms}};
 
 // Gathers faults of one file.
 class FileFaults {
@@ -75,6 +85,31 @@ void ReadAttach(const toml::node& node, DaemonConfig& config, FileFaults& faults
   }
 }
 
+absl::StatusOr<int64_t> ParseKeepMs(std::string_view text) {
+  EBB_ASSIGN_OR_RETURN(const uint64_t ns, ParseDurationNs(text));
+  if (ns < kKeepNsMin) {
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' must be at least {}", text, FormatDurationNs(kKeepNsMin)));
+  }
+  return static_cast<int64_t>(ns / kNsPerS) * kMsPerS;
+}
+
+// False: it is another key.
+bool ReadKeep(std::string_view key, const std::string& text, const toml::node& node,
+              DaemonConfig& config, FileFaults& faults) {
+  for (const auto& [name, member] : kKeeps) {
+    if (name != key) continue;
+    const auto keep_ms = ParseKeepMs(text);
+    if (keep_ms.ok()) {
+      config.keep.*member = *keep_ms;
+    } else {
+      faults.Add(node, fmt::format("{}: {}", key, std::string(keep_ms.status().message())));
+    }
+    return true;
+  }
+  return false;
+}
+
 void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
              FileFaults& faults) {
   if (key == "attach") {
@@ -92,6 +127,7 @@ void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
     }
     return;
   }
+  if (ReadKeep(key, *text, node, config, faults)) return;
   for (const auto& [name, member] : kTexts) {
     if (name != key) continue;
     DaemonConfig only_this;  // otherwise the defaults, which have no fault of their own
@@ -171,6 +207,13 @@ absl::Status CheckConfig(const DaemonConfig& config) {
                        ModeWord(Mode::kApprove), ModeWord(Mode::kAuto)},
             faults);
   CheckWord("log_level", config.log_level, kLogLevels, faults);
+  for (size_t i = 1; i < std::size(kKeeps); ++i) {
+    const auto& [finer, finer_ms] = kKeeps[i - 1];
+    const auto& [coarser, coarser_ms] = kKeeps[i];
+    if (config.keep.*coarser_ms < config.keep.*finer_ms) {
+      faults.push_back(fmt::format("{}: must be at least as long as {}", coarser, finer));
+    }
+  }
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("{}", fmt::join(faults, "\n")));
 }
@@ -186,6 +229,9 @@ std::string ConfigText(const DaemonConfig& config) {
   std::ostringstream text;
   toml::table whole = table;
   whole.insert("attach", attach);
+  for (const auto& [key, member] : kKeeps) {
+    whole.insert(key, fmt::format("{}s", config.keep.*member / kMsPerS));
+  }
   text << whole << "\n";
   return text.str();
 }

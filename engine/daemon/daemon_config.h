@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "engine/history/series_retention.h"
 
 namespace ebb::engine {
 
@@ -24,6 +25,8 @@ struct DaemonConfig {
   std::string mode = "auto";
   uint64_t window_ns = kNsPerS;  // length of a measurement window, 100 ms to 1 min
   std::string log_level = "info";
+  // Keys keep_windows, keep_10s, keep_1min, keep_10min.
+  SeriesRetention keep;
 };
 
 // Reads the TOML text of a file called `name` on top of `config`. InvalidArgument: every fault, one

@@ -214,7 +214,8 @@ absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSig
   // Before the engine starts, so that a taken address leaves every node alone.
   EBB_ASSIGN_OR_RETURN(const rest::ListenAddress address, rest::ParseListenAddress(config.listen));
   EBB_RETURN_IF_ERROR(rest::CheckListenAddressIsFree(address));
-  EBB_ASSIGN_OR_RETURN(auto history, OpenHistory(state->path() + "/history", {}));
+  EBB_ASSIGN_OR_RETURN(auto history,
+                       OpenHistory(state->path() + "/history", {.keep = config.keep}));
   const AgentFactory make_agent = [&](const std::string& node, const env::EnvironmentInfo&,
                                       const env::KnobSpace&) {
     const auto seed = static_cast<uint64_t>(clock.WallMs());

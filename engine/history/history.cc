@@ -1,10 +1,6 @@
 #include "engine/history/history.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -15,6 +11,7 @@
 #include "base/crc32c.h"
 #include "base/status.h"
 #include "engine/history/change_json.h"
+#include "engine/history/keys.h"
 
 namespace ebb::engine {
 namespace {
@@ -26,25 +23,6 @@ constexpr size_t kCrcBytes = 4;
 constexpr size_t kHashBytes = 32;
 constexpr std::string_view kHeadKey = "history/head";
 constexpr std::string_view kChangeKind = "change.";
-constexpr uint64_t kPointsPerPrune = 3600;
-
-std::string BigEndian(uint64_t value) {
-  std::string bytes(8, '\0');
-  for (int i = 7; i >= 0; --i, value >>= 8)
-    bytes[static_cast<size_t>(i)] = static_cast<char>(value);
-  return bytes;
-}
-
-uint64_t FromBigEndian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (const char c : bytes.substr(0, 8)) value = value << 8 | static_cast<unsigned char>(c);
-  return value;
-}
-
-// Times before 1970 do not occur; they would sort as 1970.
-std::string TimeKey(int64_t wall_ms) {
-  return BigEndian(static_cast<uint64_t>(std::max<int64_t>(0, wall_ms)));
-}
 
 std::string Sha256(std::string_view a, std::string_view b) {
   std::string hash(kHashBytes, '\0');
@@ -105,82 +83,6 @@ std::vector<std::string> IndexKeys(const Change& change) {
   return keys;
 }
 
-std::string SeriesPrefix(const std::string& node) { return node + std::string(1, '\0'); }
-
-constexpr size_t kSeriesNumbers = 13;
-using SeriesNumbers = std::array<double, kSeriesNumbers>;
-
-SeriesNumbers NumbersOf(const SeriesPoint& p) {
-  return {p.index,          p.read_p50_us,   p.read_p99_us,   p.write_p50_us, p.write_p99_us,
-          p.read_iops,      p.write_iops,    p.read_mibps,    p.write_mibps,  p.dirty_share,
-          p.read_hit_share, p.destage_mibps, p.throttle_share};
-}
-
-void SetNumbers(const SeriesNumbers& n, SeriesPoint& p) {
-  p.index = n[0];
-  p.read_p50_us = n[1];
-  p.read_p99_us = n[2];
-  p.write_p50_us = n[3];
-  p.write_p99_us = n[4];
-  p.read_iops = n[5];
-  p.write_iops = n[6];
-  p.read_mibps = n[7];
-  p.write_mibps = n[8];
-  p.dirty_share = n[9];
-  p.read_hit_share = n[10];
-  p.destage_mibps = n[11];
-  p.throttle_share = n[12];
-}
-
-std::string PackPoint(const SeriesPoint& point) {
-  std::string bytes(1 + kSeriesNumbers * sizeof(float), '\0');
-  bytes[0] = static_cast<char>((point.on_trial ? 1 : 0) | (point.holdback ? 2 : 0));
-  const SeriesNumbers numbers = NumbersOf(point);
-  for (size_t i = 0; i < kSeriesNumbers; ++i) {
-    const auto number = static_cast<float>(numbers[i]);
-    std::memcpy(bytes.data() + 1 + i * sizeof number, &number, sizeof number);
-  }
-  return bytes;
-}
-
-bool UnpackPoint(std::string_view bytes, SeriesPoint& point) {
-  if (bytes.size() != 1 + kSeriesNumbers * sizeof(float)) return false;
-  point.on_trial = (bytes[0] & 1) != 0;
-  point.holdback = (bytes[0] & 2) != 0;
-  SeriesNumbers numbers;
-  for (size_t i = 0; i < kSeriesNumbers; ++i) {
-    float number = 0;
-    std::memcpy(&number, bytes.data() + 1 + i * sizeof number, sizeof number);
-    numbers[i] = static_cast<double>(number);
-  }
-  SetNumbers(numbers, point);
-  return true;
-}
-
-// Mean of points[first, last), number by number, over those that have it.
-SeriesPoint MeanPoint(const std::vector<SeriesPoint>& points, size_t first, size_t last) {
-  SeriesPoint mean;
-  SeriesNumbers sums{};
-  std::array<size_t, kSeriesNumbers> counts{};
-  for (size_t i = first; i < last; ++i) {
-    const SeriesNumbers numbers = NumbersOf(points[i]);
-    for (size_t k = 0; k < kSeriesNumbers; ++k) {
-      if (std::isnan(numbers[k])) continue;
-      sums[k] += numbers[k];
-      ++counts[k];
-    }
-    mean.on_trial = mean.on_trial || points[i].on_trial;
-    mean.holdback = mean.holdback || points[i].holdback;
-  }
-  for (size_t k = 0; k < kSeriesNumbers; ++k) {
-    sums[k] = counts[k] == 0 ? std::numeric_limits<double>::quiet_NaN()
-                             : sums[k] / static_cast<double>(counts[k]);
-  }
-  SetNumbers(sums, mean);
-  mean.wall_ms = points[last - 1].wall_ms;
-  return mean;
-}
-
 bool Matches(const Change& change, const ChangeQuery& query) {
   if (query.from_ms && change.proposed_ms < *query.from_ms) return false;
   if (query.to_ms && change.proposed_ms >= *query.to_ms) return false;
@@ -196,6 +98,8 @@ absl::StatusOr<std::unique_ptr<History>> History::Open(std::unique_ptr<OrderedSt
                                                        const HistoryConfig& config) {
   std::unique_ptr<History> history(new History(std::move(store), config));
   EBB_RETURN_IF_ERROR(history->ReadHead());
+  EBB_RETURN_IF_ERROR(history->series_.Open());
+  if (!config.read_only) EBB_RETURN_IF_ERROR(history->series_.MakeRollUps());
   return history;
 }
 
@@ -295,17 +199,6 @@ absl::Status History::Write(const HistoryWrite& write) {
   return absl::OkStatus();
 }
 
-absl::Status History::AppendPoint(const std::string& node, const SeriesPoint& point) {
-  const std::string prefix = SeriesPrefix(node);
-  EBB_RETURN_IF_ERROR(store_->Write(
-      {{Table::kSeries, prefix + TimeKey(point.wall_ms), PackPoint(point)}}, /*sync=*/false));
-  const std::lock_guard lock(write_mutex_);
-  if (++points_since_prune_ < kPointsPerPrune) return absl::OkStatus();
-  points_since_prune_ = 0;
-  return store_->DeleteRange(Table::kSeries, prefix + TimeKey(0),
-                             prefix + TimeKey(point.wall_ms - config_.series_keep_ms));
-}
-
 absl::StatusOr<Change> History::ReadChange(std::string_view pointer) {
   EBB_ASSIGN_OR_RETURN(const std::optional<std::string> value,
                        store_->Get(Table::kEvents, pointer));
@@ -358,27 +251,6 @@ absl::StatusOr<std::vector<Change>> History::Changes(const std::string& node,
                                    }));
   EBB_RETURN_IF_ERROR(fault);
   return changes;
-}
-
-absl::StatusOr<std::vector<SeriesPoint>> History::Series(const std::string& node, int64_t from_ms,
-                                                         int64_t to_ms, size_t max_points) {
-  const std::string prefix = SeriesPrefix(node);
-  std::vector<SeriesPoint> points;
-  EBB_RETURN_IF_ERROR(store_->Scan(
-      Table::kSeries, prefix + TimeKey(from_ms), prefix + TimeKey(to_ms), /*descending=*/false,
-      [&](std::string_view key, std::string_view value) {
-        SeriesPoint point;
-        point.wall_ms = static_cast<int64_t>(FromBigEndian(key.substr(key.size() - 8)));
-        if (UnpackPoint(value, point)) points.push_back(point);
-        return true;
-      }));
-  if (max_points == 0 || points.size() <= max_points) return points;
-  const size_t bucket = (points.size() + max_points - 1) / max_points;
-  std::vector<SeriesPoint> means;
-  for (size_t first = 0; first < points.size(); first += bucket) {
-    means.push_back(MeanPoint(points, first, std::min(points.size(), first + bucket)));
-  }
-  return means;
 }
 
 absl::StatusOr<std::optional<std::string>> History::Document(const std::string& key) {
@@ -489,7 +361,9 @@ absl::StatusOr<std::unique_ptr<History>> OpenHistory(const std::string& director
 
 absl::StatusOr<std::unique_ptr<History>> OpenHistoryForReading(const std::string& directory) {
   EBB_ASSIGN_OR_RETURN(std::unique_ptr<OrderedStore> store, OpenRocksStoreForReading(directory));
-  return History::Open(std::move(store), {});
+  HistoryConfig config;
+  config.read_only = true;
+  return History::Open(std::move(store), config);
 }
 
 }  // namespace ebb::engine

@@ -3,8 +3,8 @@
 //
 // Events are chained: each holds the SHA-256 of the previous event's hash and its own text, so an
 // event that was altered, removed or moved shows (Verify). The newest state of every change is
-// found by time, knob, verdict and actor. The series of windows is kept for a set time and may lose
-// its last seconds in a power cut; everything else is durable when Write returned OK with `sync`.
+// found by time, knob, verdict and actor. The series of windows (see series_store.h) may lose its
+// last minute in a power cut; everything else is durable when Write returned OK with `sync`.
 // Thread-safe. Times are Unix milliseconds.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/history/ordered_store.h"
+#include "engine/history/series_store.h"
 #include "engine/tuner_service.h"
 
 namespace ebb::engine {
@@ -55,7 +56,8 @@ struct VerifyReport {
 };
 
 struct HistoryConfig {
-  int64_t series_keep_ms = int64_t{7} * 24 * 3600 * 1000;
+  SeriesRetention keep = {};
+  bool read_only = false;  // nothing is written, also not what an old history lacks
 };
 
 class History final {
@@ -65,14 +67,18 @@ class History final {
                                                        const HistoryConfig& config);
 
   absl::Status Write(const HistoryWrite& write);
-  absl::Status AppendPoint(const std::string& node, const SeriesPoint& point);
+  absl::Status AppendPoint(const std::string& node, const SeriesPoint& point) {
+    return series_.Append(node, point);
+  }
 
   // Newest first. An empty `node` asks for all nodes.
   absl::StatusOr<std::vector<Change>> Changes(const std::string& node, const ChangeQuery& query);
   absl::StatusOr<Change> GetChange(uint64_t id);
-  // As TunerService::Series.
-  absl::StatusOr<std::vector<SeriesPoint>> Series(const std::string& node, int64_t from_ms,
-                                                  int64_t to_ms, size_t max_points);
+  // As TunerService::ReadSeries.
+  absl::StatusOr<Series> ReadSeries(const std::string& node, int64_t from_ms, int64_t to_ms,
+                                    size_t max_points) {
+    return series_.Read(node, from_ms, to_ms, max_points);
+  }
   absl::StatusOr<std::optional<std::string>> Document(const std::string& key);
   // Documents whose key starts with `prefix`, as (key, value).
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Documents(
@@ -85,7 +91,7 @@ class History final {
 
  private:
   History(std::unique_ptr<OrderedStore> store, const HistoryConfig& config)
-      : store_(std::move(store)), config_(config) {}
+      : store_(std::move(store)), series_(*store_, config.keep) {}
   struct Head {
     uint64_t sequence = 0;
     std::string hash;
@@ -99,10 +105,9 @@ class History final {
   absl::StatusOr<Change> ReadChange(std::string_view pointer);
 
   std::unique_ptr<OrderedStore> store_;
-  HistoryConfig config_;
+  SeriesStore series_;
   std::mutex write_mutex_;
   Head head_;
-  uint64_t points_since_prune_ = 0;
 };
 
 // A history that ends with the process, for tests.

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -33,16 +32,16 @@ class MemoryStore final : public OrderedStore {
 
   absl::Status Scan(Table table, std::string_view from, std::string_view to, bool descending,
                     const Visit& visit) override {
-    // A copy, so that `visit` may call the store.
-    std::vector<std::pair<std::string, std::string>> found;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto& rows = tables_[static_cast<size_t>(table)];
-      if (from < to) found.assign(rows.lower_bound(from), rows.lower_bound(to));
-    }
-    if (descending) std::reverse(found.begin(), found.end());
-    for (const auto& [key, value] : found) {
-      if (!visit(key, value)) break;
+    // Row by row, so that `visit` may call the store.
+    std::string low(from);
+    std::string high(to);
+    while (auto row = EndOf(table, low, high, descending)) {
+      if (!visit(row->first, row->second)) break;
+      if (descending) {
+        high = std::move(row->first);
+      } else {
+        low = std::move(row->first) + '\0';  // the next possible key
+      }
     }
     return absl::OkStatus();
   }
@@ -55,6 +54,19 @@ class MemoryStore final : public OrderedStore {
   }
 
  private:
+  using Row = std::pair<std::string, std::string>;
+  // The first or the last row in [low, high).
+  std::optional<Row> EndOf(Table table, const std::string& low, const std::string& high,
+                           bool last) {
+    const std::lock_guard lock(mutex_);
+    const auto& rows = tables_[static_cast<size_t>(table)];
+    if (low >= high) return std::nullopt;
+    const auto begin = rows.lower_bound(low);
+    const auto end = rows.lower_bound(high);
+    if (begin == end) return std::nullopt;
+    return last ? *std::prev(end) : *begin;
+  }
+
   std::mutex mutex_;
   std::array<std::map<std::string, std::string, std::less<>>, kTableCount> tables_;
 };

@@ -213,14 +213,12 @@ absl::StatusOr<std::vector<Change>> EngineService::Changes(const std::string& no
 
 absl::StatusOr<Change> EngineService::GetChange(uint64_t id) { return history_->GetChange(id); }
 
-absl::StatusOr<std::vector<SeriesPoint>> EngineService::Series(const std::string& node,
-                                                               int64_t from_ms, int64_t to_ms,
-                                                               size_t max_points) {
+absl::StatusOr<Series> EngineService::ReadSeries(const std::string& node, int64_t from_ms,
+                                                 int64_t to_ms, size_t max_points) {
   if (to_ms < from_ms) return absl::InvalidArgumentError("the series ends before it begins");
-  EBB_ASSIGN_OR_RETURN(std::vector<SeriesPoint> points,
-                       history_->Series(node, from_ms, to_ms, max_points));
-  if (points.empty()) EBB_RETURN_IF_ERROR(Find(node).status());
-  return points;
+  EBB_ASSIGN_OR_RETURN(Series series, history_->ReadSeries(node, from_ms, to_ms, max_points));
+  if (series.buckets.empty()) EBB_RETURN_IF_ERROR(Find(node).status());
+  return series;
 }
 
 }  // namespace ebb::engine

@@ -46,8 +46,8 @@ class EngineService final : public TunerService {
   absl::StatusOr<std::vector<Change>> Changes(const std::string& node,
                                               const ChangeQuery& query) override;
   absl::StatusOr<Change> GetChange(uint64_t id) override;
-  absl::StatusOr<std::vector<SeriesPoint>> Series(const std::string& node, int64_t from_ms,
-                                                  int64_t to_ms, size_t max_points) override;
+  absl::StatusOr<Series> ReadSeries(const std::string& node, int64_t from_ms, int64_t to_ms,
+                                    size_t max_points) override;
   // For the history command and the exporter.
   History& history() { return *history_; }
 

@@ -181,6 +181,10 @@ TEST_F(CliTest, SeriesIsATableOrCsv) {
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 6) << csv.out << csv.err;
   EXPECT_THAT(csv.out, StartsWith("time,index,read_p50_us"));
   EXPECT_THAT(csv.out, HasSubstr("2023-11-14T22:13:23.000Z,,"));  // no value: empty, not 0
+  const Outcome rolled = Ebb(
+      {"series", "--from", "1700000000000", "--to", "1700000060000", "--max-points", "1", "--csv"});
+  EXPECT_THAT(rolled.out, HasSubstr(",windows,index_min,"));
+  EXPECT_THAT(rolled.out, HasSubstr(",60,100.0,"));
   ExpectSentence(Ebb({"series", "--from", "yesterday"}), 2, "--from: 'yesterday' is not a time");
 }
 

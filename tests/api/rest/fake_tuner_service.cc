@@ -247,22 +247,32 @@ absl::StatusOr<Change> FakeTunerService::GetChange(uint64_t id) {
   return changes_[id - 1];
 }
 
-absl::StatusOr<std::vector<SeriesPoint>> FakeTunerService::Series(const std::string& node,
-                                                                  int64_t from_ms, int64_t to_ms,
-                                                                  size_t max_points) {
+absl::StatusOr<Series> FakeTunerService::ReadSeries(const std::string& node, int64_t from_ms,
+                                                    int64_t to_ms, size_t max_points) {
   const std::lock_guard lock(mutex_);
   if (!nodes_.contains(node)) return absl::NotFoundError("no node '" + node + "'");
-  std::vector<SeriesPoint> points;
-  for (int64_t second = 0; second < 60 && points.size() < max_points; ++second) {
+  Series series;
+  for (int64_t second = 0; second < 60; ++second) {
     SeriesPoint point;
     point.wall_ms = kStartMs + second * 1'000;
     if (point.wall_ms < from_ms || point.wall_ms >= to_ms) continue;
     point.index = second == 3 ? std::numeric_limits<double>::quiet_NaN()
                               : 100.0 + static_cast<double>(second);
     point.on_trial = second > 30;
-    points.push_back(point);
+    SeriesBucket bucket{point, point, point, 1, {}};
+    bucket.counts.fill(1);
+    if (second == 3) bucket.counts[0] = 0;
+    series.buckets.push_back(bucket);
   }
-  return points;
+  if (series.buckets.size() <= max_points) return series;
+  // The minute as one.
+  SeriesBucket minute = series.buckets.back();
+  minute.min = series.buckets.front().min;
+  minute.mean.index = (minute.min.index + minute.max.index) / 2;
+  minute.windows = static_cast<uint32_t>(series.buckets.size());
+  minute.counts.fill(minute.windows);
+  minute.counts[0] -= 1;
+  return Series{60'000, {minute}};
 }
 
 }  // namespace ebb::engine

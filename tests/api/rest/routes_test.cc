@@ -231,6 +231,20 @@ TEST_F(RoutesTest, SeriesIsColumnsOfOneLengthWithGapsAsNull) {
   EXPECT_EQ(answer.json["series"]["index"][3], nullptr);
   EXPECT_EQ(answer.json["series"]["index"][4], 104.0);
   EXPECT_EQ(answer.json["series"]["time_ms"][0], 1'700'000'000'000);
+  EXPECT_EQ(answer.json["bucket_ms"], 0);
+  EXPECT_EQ(answer.json["min"], nullptr);
+}
+
+TEST_F(RoutesTest, APointOfManyWindowsHasMinMaxAndCounts) {
+  const Answer answer =
+      Get("/api/v1/nodes/alpha/series?from=1700000000000&to=1700000060000&max_points=1");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json["bucket_ms"], 60'000);
+  EXPECT_EQ(answer.json["series"]["index"][0], 129.5);
+  EXPECT_EQ(answer.json["series"]["windows"][0], 60);
+  EXPECT_EQ(answer.json["min"]["index"][0], 100);
+  EXPECT_EQ(answer.json["max"]["index"][0], 159);
+  EXPECT_EQ(answer.json["counts"]["index"][0], 59);
 }
 
 TEST_F(RoutesTest, UnknownNodesAreNotFoundEverywhere) {

@@ -31,6 +31,10 @@ goal = "write"
 mode = "observe"
 window = "250ms"
 log_level = "debug"
+keep_windows = "12h"
+keep_10s = "1d"
+keep_1min = "8d"
+keep_10min = "365d"
 )",
                                              "ebb.toml", config);
   ASSERT_TRUE(status.ok()) << status;
@@ -40,12 +44,26 @@ log_level = "debug"
   EXPECT_EQ(config.goal, "write");
   EXPECT_EQ(config.mode, "observe");
   EXPECT_EQ(config.window_ns, 250 * kNsPerMs);
+  EXPECT_EQ(config.keep.windows_ms, 12 * 3'600'000);
+  EXPECT_EQ(config.keep.ten_seconds_ms, kMsPerDay);
+  EXPECT_EQ(config.keep.minutes_ms, 8 * kMsPerDay);
+  EXPECT_EQ(config.keep.ten_minutes_ms, 365 * kMsPerDay);
+}
+
+TEST(DaemonConfigTest, ACoarserLevelOfTheSeriesIsNotKeptShorter) {
+  DaemonConfig config;
+  config.keep.ten_seconds_ms = config.keep.windows_ms - 1;
+
+  EXPECT_EQ(CheckConfig(config).message(), "keep_10s: must be at least as long as keep_windows");
+  EXPECT_THAT(Fault("keep_1min = \"5min\""),
+              HasSubstr("ebb.toml:1:13: keep_1min: '5min' must be at least 1 h 0 min"));
 }
 
 TEST(DaemonConfigTest, WhatItPrintsSaysTheSame) {
   DaemonConfig config;
   config.attach = {"/a \"b\"", "/c"};
   config.goal = "read";
+  config.keep.windows_ms = 3 * kMsPerDay / 2;
   config.window_ns = 250 * kNsPerMs;
 
   DaemonConfig again;

@@ -3,34 +3,10 @@
 
 #include "engine/history/history.h"
 #include "tests/engine/history/history_test_helpers.h"
+#include "tests/engine/history/watched_store.h"
 
 namespace ebb::engine {
 namespace {
-
-// Hands on to a store that the test holds, and refuses writes on cue.
-class BorrowedStore final : public OrderedStore {
- public:
-  explicit BorrowedStore(OrderedStore& store) : store_(store) {}
-  absl::Status Write(const std::vector<StoreEdit>& batch, bool sync) override {
-    if (full_) return absl::ResourceExhaustedError("no space");
-    return store_.Write(batch, sync);
-  }
-  absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
-    return store_.Get(table, key);
-  }
-  absl::Status Scan(Table table, std::string_view from, std::string_view to, bool descending,
-                    const Visit& visit) override {
-    return store_.Scan(table, from, to, descending, visit);
-  }
-  absl::Status DeleteRange(Table table, std::string_view from, std::string_view to) override {
-    return store_.DeleteRange(table, from, to);
-  }
-  void set_full(bool full) { full_ = full; }
-
- private:
-  OrderedStore& store_;
-  bool full_ = false;
-};
 
 class HistoryTamperTest : public testing::Test {
  protected:
@@ -38,9 +14,9 @@ class HistoryTamperTest : public testing::Test {
 
   void SetUp() override {
     store_ = MakeMemoryStore();
-    auto borrowed = std::make_unique<BorrowedStore>(*store_);
-    borrowed_ = borrowed.get();
-    history_ = *History::Open(std::move(borrowed), {});
+    auto watched = std::make_unique<WatchedStore>(*store_);
+    watched_ = watched.get();
+    history_ = *History::Open(std::move(watched), {});
     for (int64_t i = 0; i < 5; ++i) {
       Change change = MakeChange("a", i, "read_cache_bytes");
       ASSERT_TRUE(Put(*history_, change).ok());
@@ -61,7 +37,7 @@ class HistoryTamperTest : public testing::Test {
   void Edit(const std::vector<StoreEdit>& batch) { ASSERT_TRUE(store_->Write(batch, true).ok()); }
 
   std::unique_ptr<OrderedStore> store_;
-  BorrowedStore* borrowed_ = nullptr;
+  WatchedStore* watched_ = nullptr;
   std::unique_ptr<History> history_;
 };
 
@@ -82,7 +58,7 @@ TEST_F(HistoryTamperTest, ARemovedEventShows) {
 TEST_F(HistoryTamperTest, ARemovedTailShowsAtOpen) {
   Edit({{Table::kEvents, RowsOf(Table::kEvents)[4].first, std::nullopt}});
 
-  const auto opened = History::Open(std::make_unique<BorrowedStore>(*store_), {});
+  const auto opened = History::Open(std::make_unique<WatchedStore>(*store_), {});
 
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kDataLoss) << opened.status();
 }
@@ -105,12 +81,12 @@ TEST_F(HistoryTamperTest, AChangePointedToAnOldStateShows) {
 }
 
 TEST_F(HistoryTamperTest, AFullDiskLosesAndInventsNothing) {
-  borrowed_->set_full(true);
+  watched_->set_writes_left(0);
   Change change = MakeChange("a", 100, "read_cache_bytes");
   EXPECT_EQ(Put(*history_, change).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(change.id, 0U);
 
-  borrowed_->set_full(false);
+  watched_->set_writes_left(WatchedStore::kNoLimit);
   ASSERT_TRUE(Put(*history_, change).ok());
 
   EXPECT_EQ(change.id, 6U);

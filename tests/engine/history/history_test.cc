@@ -1,41 +1,23 @@
 // One contract for the history on RocksDB and in memory, then what only the one on disk can show.
 #include "engine/history/history.h"
 
-#include <cmath>
 #include <csignal>
-#include <filesystem>
-#include <limits>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/history/change_json.h"
 #include "tests/engine/history/history_test_helpers.h"
+#include "tests/support/program.h"
 
 namespace ebb::engine {
 namespace {
 
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string name = "/tmp/ebb_history_test_" + std::string(6, 'X');
-    path_ = mkdtemp(name.data());
-  }
-  ~ScratchDirectory() { std::filesystem::remove_all(path_); }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 enum class Kind { kMemory, kRocks };
 
-class HistoryContract : public testing::TestWithParam<Kind> {
+class HistoryContract : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override { Reopen(); }
   // The in-memory store ends with its object, so only the one on disk is really opened again.
@@ -58,7 +40,7 @@ class HistoryContract : public testing::TestWithParam<Kind> {
     return ids;
   }
 
-  ScratchDirectory scratch_;
+  ebb::testing::ScratchFolder scratch_;
   std::unique_ptr<History> history_;
 };
 
@@ -167,50 +149,6 @@ TEST_P(HistoryContract, WritesEventsChangeAndDocumentsTogether) {
   EXPECT_EQ(events[1]["data"]["id"], 1);
 }
 
-TEST_P(HistoryContract, SeriesKeepsEveryWindowOrMeansOfBuckets) {
-  for (int64_t i = 0; i < 100; ++i) {
-    SeriesPoint point;
-    point.wall_ms = 1000 * i;
-    point.index =
-        i % 2 == 0 ? 100 + static_cast<double>(i) : std::numeric_limits<double>::quiet_NaN();
-    point.read_iops = static_cast<double>(i);
-    point.on_trial = i == 42;
-    ASSERT_TRUE(history_->AppendPoint("a", point).ok());
-    point.read_iops = -1;
-    ASSERT_TRUE(history_->AppendPoint("ab", point).ok());
-  }
-
-  const auto all = history_->Series("a", 10'000, 20'000, 100);
-  const auto means = history_->Series("a", 0, 100'000, 10);
-
-  ASSERT_TRUE(all.ok() && means.ok());
-  ASSERT_EQ(all->size(), 10U);
-  EXPECT_EQ(all->front().wall_ms, 10'000);
-  EXPECT_EQ(all->front().index, 110);
-  EXPECT_TRUE(std::isnan((*all)[1].index));
-  ASSERT_EQ(means->size(), 10U);
-  EXPECT_EQ((*means)[0].index, 104);  // 100, 102, ... 108: windows without index do not count
-  EXPECT_EQ((*means)[0].read_iops, 4.5);
-  EXPECT_TRUE((*means)[4].on_trial);
-  EXPECT_FALSE((*means)[5].on_trial);
-}
-
-TEST_P(HistoryContract, SeriesOfLongAgoIsForgotten) {
-  const int64_t keep_ms = HistoryConfig{}.series_keep_ms;
-  SeriesPoint point;
-  point.wall_ms = 1000;
-  ASSERT_TRUE(history_->AppendPoint("a", point).ok());
-  for (int64_t i = 0; i < 3600; ++i) {
-    point.wall_ms = keep_ms + 5000 + i;
-    ASSERT_TRUE(history_->AppendPoint("a", point).ok());
-  }
-
-  const auto points = history_->Series("a", 0, keep_ms * 2, 10'000);
-
-  ASSERT_TRUE(points.ok());
-  EXPECT_EQ(points->size(), 3600U);
-}
-
 TEST_P(HistoryContract, VerifiesWhatItWrote) {
   for (int64_t i = 0; i < 50; ++i) {
     Change change = MakeChange("a", i, "read_cache_bytes");
@@ -239,7 +177,7 @@ TEST_P(HistoryContract, BytesThatAreNoTextDoNotHurt) {
   EXPECT_TRUE(history_->Verify().ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, HistoryContract, testing::Values(Kind::kMemory, Kind::kRocks),
+INSTANTIATE_TEST_SUITE_P(Stores, HistoryContract, ::testing::Values(Kind::kMemory, Kind::kRocks),
                          [](const auto& store) {
                            return store.param == Kind::kMemory ? "Memory" : "Rocks";
                          });
@@ -258,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, HistoryContract, testing::Values(Kind::kMemory,
 // Method: a child writes changes and tells each id through a pipe once Write returned; it is killed
 // in the middle.
 TEST(RocksHistoryTest, SurvivesKill9) {
-  ScratchDirectory scratch;
+  ebb::testing::ScratchFolder scratch;
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
   const pid_t child = fork();
@@ -284,7 +222,7 @@ TEST(RocksHistoryTest, SurvivesKill9) {
 }
 
 TEST(RocksHistoryTest, RefusesADirectoryInUse) {
-  ScratchDirectory scratch;
+  ebb::testing::ScratchFolder scratch;
   auto first = OpenHistory(scratch.path() + "/h", {});
   ASSERT_TRUE(first.ok());
 

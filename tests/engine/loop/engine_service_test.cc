@@ -117,7 +117,8 @@ TEST_F(EngineServiceTest, SaysWhatIsWrong) {
   ChangeQuery query;
   query.limit = 0;
   EXPECT_EQ(service_->Changes("a", query).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(service_->Series("a", 2, 1, 10).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(service_->ReadSeries("a", 2, 1, 10).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(EngineServiceTest, DetachWithRestoreLeavesTheNodeAsItWas) {

@@ -178,6 +178,7 @@ class LoopBench {
     auto borrowed = std::make_unique<BorrowedStore>(*store_, power);
     disk = borrowed.get();
     history = *History::Open(std::move(borrowed), {});
+    power.calls = 0;  // what opening wrote is not the loop's
   }
   // Kills the sidecar: nothing that it still does has an effect. Then time passes.
   void Kill(uint64_t dead_ms = 0) {

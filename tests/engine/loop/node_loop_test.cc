@@ -244,12 +244,12 @@ TEST(NodeLoopTest, HoldbackKeepsTheIndexHonestWhenTheMachineDrifts) {
 
   EXPECT_GE(bench.Events("holdback").size(), 3U);
   EXPECT_TRUE(bench.NodeIsClean());
-  const auto points = bench.history->Series("node-a", 0, bench.clock.WallMs() + 1, 10'000);
+  const auto points = bench.history->ReadSeries("node-a", 0, bench.clock.WallMs() + 1, 10'000);
   ASSERT_TRUE(points.ok());
-  const auto held = std::count_if(points->begin(), points->end(),
-                                  [](const SeriesPoint& point) { return point.holdback; });
+  const auto held = std::count_if(points->buckets.begin(), points->buckets.end(),
+                                  [](const SeriesBucket& window) { return window.mean.holdback; });
   EXPECT_GT(held, 30);
-  EXPECT_LT(held, static_cast<int64_t>(points->size() / 10));
+  EXPECT_LT(held, static_cast<int64_t>(points->buckets.size() / 10));
 }
 
 TEST(NodeLoopTest, AKeptChangeIsReCheckedLater) {
