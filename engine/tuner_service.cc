@@ -15,6 +15,8 @@ constexpr std::array<std::string_view, 9> kTunerStateWords = {
     "disconnected", "learning_baseline", "observing", "proposing", "settling",
     "screening",    "confirming",        "converged", "paused"};
 constexpr std::array<std::string_view, 3> kGoalWords = {"read", "write", "balanced"};
+constexpr std::array<std::string_view, 6> kRecommendationWords = {
+    "waiting", "approved", "tried", "rejected", "expired", "withdrawn"};
 
 template <typename Enum, size_t kCount>
 std::string_view Word(const std::array<std::string_view, kCount>& words, Enum value) {
@@ -42,6 +44,12 @@ std::string_view GoalWord(agents::GoalKind goal) { return Word(kGoalWords, goal)
 std::optional<Mode> ParseMode(std::string_view word) { return Parse<Mode>(kModeWords, word); }
 std::optional<Verdict> ParseVerdict(std::string_view word) {
   return Parse<Verdict>(kVerdictWords, word);
+}
+std::string_view RecommendationWord(RecommendationState state) {
+  return Word(kRecommendationWords, state);
+}
+std::optional<RecommendationState> ParseRecommendationState(std::string_view word) {
+  return Parse<RecommendationState>(kRecommendationWords, word);
 }
 std::optional<agents::GoalKind> ParseGoal(std::string_view word) {
   return Parse<agents::GoalKind>(kGoalWords, word);

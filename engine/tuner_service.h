@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "agents/agent.h"
 #include "base/histogram.h"
+#include "engine/recommendation.h"
 #include "env/environment.h"
 
 namespace ebb::engine {
@@ -219,6 +220,13 @@ class TunerService {
   virtual absl::StatusOr<std::vector<KnobState>> Knobs(const std::string& node) = 0;
   virtual absl::Status Pin(const std::string& node, const std::string& knob, bool pinned,
                            const std::string& actor) = 0;
+
+  // The latest recommendations, newest first; with an empty `node`, of every attached node.
+  virtual absl::StatusOr<std::vector<Recommendation>> Recommendations(const std::string& node) = 0;
+  // Approves (mode approve only) or rejects; the answer is its new state.
+  virtual absl::StatusOr<Recommendation> DecideRecommendation(const std::string& id, bool approve,
+                                                              const std::string& reason,
+                                                              const std::string& actor) = 0;
 
   // With an empty `node`: of every node, detached ones too.
   virtual absl::StatusOr<std::vector<Change>> Changes(const std::string& node,

@@ -90,6 +90,7 @@ int Run(int argc, char** argv) {
   ebb::cli::AddHistoryCommands(app, session);
   ebb::cli::AddHistoryVerify(app, session);
   ebb::cli::AddKnobCommands(app, session);
+  ebb::cli::AddRecommendationCommands(app, session);
   ebb::cli::AddNodeCommands(app, session);
   ebb::cli::AddTraceCommands(app, session);
   ebb::cli::AddTwinCommands(app, session);

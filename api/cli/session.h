@@ -43,5 +43,6 @@ int ExitCode(const absl::Status& status);
 void AddNodeStateCommands(CLI::App& app, Session& session);  // attach, status, goal, pause, ...
 void AddHistoryCommands(CLI::App& app, Session& session);    // changes, show, series
 void AddKnobCommands(CLI::App& app, Session& session);       // knobs, pin, unpin
+void AddRecommendationCommands(CLI::App& app, Session& session);
 
 }  // namespace ebb::cli

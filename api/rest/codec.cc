@@ -75,6 +75,19 @@ Json KnobChangeOf(const env::KnobChange& change, const KnobSpecs& specs) {
           {"to_text", ValueText(found->second, change.to)}};
 }
 
+Json RecommendedKnobOf(const engine::RecommendedKnob& knob, const KnobSpecs& specs) {
+  Json json = KnobChangeOf({knob.knob, knob.from, knob.to}, specs);
+  const auto found = specs.find(knob.knob);
+  const auto text = [&](int64_t value) {
+    return found == specs.end() ? std::to_string(value) : ValueText(found->second, value);
+  };
+  json["low"] = found == specs.end() ? Json(knob.low) : WireValue(found->second, knob.low);
+  json["high"] = found == specs.end() ? Json(knob.high) : WireValue(found->second, knob.high);
+  json["low_text"] = text(knob.low);
+  json["high_text"] = text(knob.high);
+  return json;
+}
+
 Json ChangeOf(const engine::Change& change, const KnobSpecs& specs) {
   Json json;
   json["id"] = std::to_string(change.id);
@@ -272,6 +285,29 @@ std::string KnobJson(const engine::KnobState& knob) {
 
 std::string ChangeJson(const engine::Change& change, const KnobSpecs& specs) {
   return Dump(ChangeOf(change, specs));
+}
+
+std::string RecommendationJson(const engine::Recommendation& advice, const KnobSpecs& specs) {
+  Json json;
+  json["id"] = advice.id;
+  json["node"] = advice.node;
+  json["change"] = std::to_string(advice.change_id);
+  json["state"] = engine::RecommendationWord(advice.state);
+  json["actor"] = advice.actor;
+  json["goal"] = advice.goal;
+  auto& knobs = json["knobs"] = Json::array();
+  for (const auto& knob : advice.knobs) knobs.push_back(RecommendedKnobOf(knob, specs));
+  json["reason"] = advice.reason;
+  json["expected"] = advice.expected
+                         ? EffectOf(engine::Effect{advice.expected->mean, advice.expected->low,
+                                                   advice.expected->high})
+                         : Json();
+  json["made_at"] = TimeOrNull(advice.made_ms);
+  json["expires_at"] = TimeOrNull(advice.expires_ms);
+  json["decided_by"] = advice.decided_by;
+  json["decided_at"] = TimeOrNull(advice.decided_ms);
+  json["decision_reason"] = advice.decision_reason;
+  return Dump(json);
 }
 
 std::string SeriesJson(const std::string& node, int64_t from_ms, int64_t to_ms,

@@ -21,6 +21,7 @@ std::string TunerJson(const engine::NodeStatus& node);
 std::string GoalJson(const engine::NodeStatus& node);
 std::string KnobJson(const engine::KnobState& knob);
 std::string ChangeJson(const engine::Change& change, const KnobSpecs& specs);
+std::string RecommendationJson(const engine::Recommendation& advice, const KnobSpecs& specs);
 // Columns of equal length, NaN as null: the form that charts draw from. Where a point stands for
 // several windows, "series" holds means, and "min", "max" and "counts" are there too, else null.
 std::string SeriesJson(const std::string& node, int64_t from_ms, int64_t to_ms,

@@ -46,6 +46,11 @@ Reply GetKnobs(Call& call);
 Reply GetKnob(Call& call);
 Reply PatchKnob(Call& call);
 
+// recommendation_routes.cc
+Reply GetRecommendations(Call& call);
+Reply GetRecommendation(Call& call);
+Reply PostDecision(Call& call);
+
 // history_routes.cc
 Reply GetChanges(Call& call);
 Reply GetNodeChanges(Call& call);

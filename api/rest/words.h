@@ -24,6 +24,9 @@ inline std::array<std::string_view, 4> ModeWords() {
 inline std::array<std::string_view, 5> OutcomeWords() {
   return WordsOf<engine::Verdict, 5>(engine::VerdictWord);
 }
+inline std::array<std::string_view, 6> RecommendationStateWords() {
+  return WordsOf<engine::RecommendationState, 6>(engine::RecommendationWord);
+}
 inline std::array<std::string_view, 9> TunerStateWords() {
   return WordsOf<engine::TunerState, 9>(engine::TunerStateWord);
 }

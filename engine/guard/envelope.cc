@@ -95,6 +95,13 @@ void Envelope::SetContext(const std::string& id) {
   std::erase_if(tabu_, [](const Tabu& tabu) { return tabu.context.empty(); });
 }
 
+std::pair<int64_t, int64_t> Envelope::Bounds(const env::KnobSpace& space, size_t knob,
+                                             int64_t value) const {
+  const double here = space.ToUnit(knob, value);
+  return {space.FromUnit(knob, here - config_.step_unit_max),
+          space.FromUnit(knob, here + config_.step_unit_max)};
+}
+
 void Envelope::NoteTrialStarted(uint64_t window) {
   trial_windows_.push_back(window);
   while (trial_windows_.size() > config_.trials_per_hour_max) trial_windows_.pop_front();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "env/knob_space.h"
@@ -46,6 +47,10 @@ class Envelope {
   std::string CandidateFault(const env::KnobSpace& space, const env::Setting& incumbent,
                              const env::Setting& candidate, const std::vector<bool>& frozen,
                              bool predicted, uint64_t window) const;
+
+  // The lowest and highest legal value of a knob that one step from `value` may reach.
+  std::pair<int64_t, int64_t> Bounds(const env::KnobSpace& space, size_t knob, int64_t value) const;
+  const EnvelopeConfig& config() const { return config_; }
 
   void NoteTrialStarted(uint64_t window);
   void NoteReverted(const env::Setting& incumbent, const env::Setting& candidate, uint64_t window);

@@ -28,13 +28,6 @@ std::string IdFromName(const std::string& name) {
   return id.empty() ? "node" : id;
 }
 
-absl::Status RefuseApprove(Mode mode) {
-  if (mode != Mode::kApprove) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "mode approve is not available yet; use recommend (proposals are recorded, nothing is "
-      "changed) or auto");
-}
-
 }  // namespace
 
 EngineService::EngineService(Clock& clock, std::unique_ptr<History> history,
@@ -78,7 +71,6 @@ void EngineService::ReapDetached() {
 absl::StatusOr<std::string> EngineService::Attach(const std::string& control_socket,
                                                   const std::string& id, agents::GoalKind goal,
                                                   Mode mode) {
-  EBB_RETURN_IF_ERROR(RefuseApprove(mode));
   if (!id.empty() && !IsLegalId(id)) {
     return absl::InvalidArgumentError(
         fmt::format("'{}' is no legal node id: 1 to {} letters, digits, '-', '_' and '.'", id,
@@ -193,6 +185,36 @@ absl::Status EngineService::Pin(const std::string& node, const std::string& knob
                                 const std::string& actor) {
   EBB_ASSIGN_OR_RETURN(const std::shared_ptr<NodeLoop> loop, Find(node));
   return loop->Pin(knob, pinned, actor);
+}
+
+absl::StatusOr<std::vector<Recommendation>> EngineService::Recommendations(
+    const std::string& node) {
+  if (!node.empty()) {
+    EBB_ASSIGN_OR_RETURN(const std::shared_ptr<NodeLoop> loop, Find(node));
+    return loop->Recommendations();
+  }
+  std::vector<Recommendation> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& loop : loops_) {
+    for (Recommendation& one : loop->Recommendations()) all.push_back(std::move(one));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.made_ms > b.made_ms; });
+  return all;
+}
+
+absl::StatusOr<Recommendation> EngineService::DecideRecommendation(const std::string& id,
+                                                                   bool approve,
+                                                                   const std::string& reason,
+                                                                   const std::string& actor) {
+  EBB_ASSIGN_OR_RETURN(const std::vector<Recommendation> all, Recommendations(""));
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Recommendation& one) { return one.id == id; });
+  if (found == all.end()) {
+    return absl::NotFoundError(fmt::format("there is no recommendation {}", id));
+  }
+  EBB_ASSIGN_OR_RETURN(const std::shared_ptr<NodeLoop> loop, Find(found->node));
+  return loop->DecideRecommendation(id, approve, reason, actor);
 }
 
 absl::StatusOr<std::vector<Change>> EngineService::Changes(const std::string& node,

@@ -43,6 +43,10 @@ class EngineService final : public TunerService {
   absl::StatusOr<std::vector<KnobState>> Knobs(const std::string& node) override;
   absl::Status Pin(const std::string& node, const std::string& knob, bool pinned,
                    const std::string& actor) override;
+  absl::StatusOr<std::vector<Recommendation>> Recommendations(const std::string& node) override;
+  absl::StatusOr<Recommendation> DecideRecommendation(const std::string& id, bool approve,
+                                                      const std::string& reason,
+                                                      const std::string& actor) override;
   absl::StatusOr<std::vector<Change>> Changes(const std::string& node,
                                               const ChangeQuery& query) override;
   absl::StatusOr<Change> GetChange(uint64_t id) override;

@@ -35,7 +35,7 @@ struct LoopConfig {
   uint32_t nulls_before_back_off = 3;
   uint32_t back_off_windows = 10;  // doubles with every further null
   uint32_t back_off_windows_max = 120;
-  uint32_t recommendation_windows = 600;  // then it is withdrawn
+  int64_t recommendation_ms = int64_t{24} * 3600 * 1000;  // then it expires
   uint64_t reconnect_ms_min = 500;
   uint64_t reconnect_ms_max = 15'000;
 };

@@ -40,6 +40,7 @@ NodeLoop::NodeLoop(const NodeLoopParts& parts, NodeRecord record,
   status_.control_socket = record_.control_socket;
   status_.why = "not connected yet";
   status_.health = "ok";
+  LoadBook();
   Publish(nullptr);
 }
 
@@ -212,7 +213,9 @@ void NodeLoop::ConsiderNextStep(const env::Observation& observation) {
   }
   const bool recheck_due = recheck_ && window_ >= recheck_->due_window;
   if (tuning_allowed() && !recheck_due && HoldbackIsDue()) return StartHoldback("scheduled");
-  if (!recheck_due && window_ < next_proposal_window_) {
+  const std::optional<Recommendation> advice = OpenRecommendation();
+  const bool approved = advice && advice->state == RecommendationState::kApproved;
+  if (!recheck_due && !approved && window_ < next_proposal_window_) {
     return SetState(TunerState::kConverged,
                     fmt::format("{}; next proposal in {} windows", hold_reason_,
                                 next_proposal_window_ - window_));
@@ -236,12 +239,7 @@ bool NodeLoop::HoldbackIsDue() const {
 }
 
 void NodeLoop::ConsiderProposal(const env::Observation& observation) {
-  if (mode_ == Mode::kRecommend && recommendation_window_ > 0) {
-    if (window_ < recommendation_window_ + parts_.config.recommendation_windows) {
-      return SetState(TunerState::kObserving, "a recommendation waits for a person");
-    }
-    WithdrawRecommendation("it is too old to be trusted");
-  }
+  if (MindRecommendation()) return;
   const std::vector<bool> frozen = Frozen();
   const agents::ProposalContext context{environment_->space(),
                                         observation,
@@ -260,6 +258,12 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
   std::string fault = envelope_->CandidateFault(
       environment_->space(), incumbent_, proposal->candidate, frozen,
       recall || proposal->predicted.has_value(), static_cast<uint64_t>(window_));
+  if (fault.empty()) {
+    const std::lock_guard lock(mutex_);
+    fault = book_.RejectionOf(environment_->space(),
+                              env::Diff(environment_->space(), incumbent_, proposal->candidate),
+                              parts_.config.envelope.tabu_unit_distance, parts_.clock.WallMs());
+  }
   const std::vector<LogSample> samples =
       incumbent_windows_.Samples(baseline_, goal_, window_ - parts_.config.before_windows_age_max);
   if (fault.empty() && samples.size() < TrialProtocol::kBeforeWindowsMin) {
@@ -288,7 +292,7 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
   refused_in_row_ = 0;
   last_refusal_.clear();
   const std::string actor = recall ? RecallActor() : fmt::format("agent:{}", agent_->name());
-  if (mode_ == Mode::kRecommend) {
+  if (mode_ != Mode::kAuto) {
     if (recall) contexts_.EndRecall(std::string(GoalWord(goal_)));
     return Recommend(*proposal, actor);
   }
@@ -315,49 +319,6 @@ void NodeLoop::NoteNull() {
   hold_reason_ = fmt::format("the last {} proposals brought nothing", nulls_in_row_);
 }
 
-void NodeLoop::Recommend(const agents::Proposal& proposal, const std::string& actor) {
-  Change change;
-  change.node = status_.id;
-  change.proposed_ms = parts_.clock.WallMs();
-  change.actor = actor;
-  change.goal = GoalWord(goal_);
-  change.context = contexts_.id();
-  change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
-  change.reason = proposal.reason;
-  if (proposal.predicted) {
-    change.predicted =
-        Effect{proposal.predicted->mean, proposal.predicted->low, proposal.predicted->high};
-  }
-  AddStep(change, "recommended", "recommended; nothing was changed, as the mode says");
-  if (const absl::Status written = WriteChange(change, "recommended"); !written.ok()) {
-    return SetState(TunerState::kObserving, std::string(written.message()));
-  }
-  recommendation_window_ = window_;
-  const std::lock_guard lock(mutex_);
-  record_.recommendation_id = change.id;
-  status_.last_change = change;
-  WriteLocked({}).IgnoreError();  // shows in the status
-}
-
-void NodeLoop::WithdrawRecommendation(const std::string& why) {
-  recommendation_window_ = 0;
-  const uint64_t id = record().recommendation_id;
-  if (id == 0) return;
-  {
-    const std::lock_guard lock(mutex_);
-    record_.recommendation_id = 0;
-  }
-  absl::StatusOr<Change> change = parts_.history.GetChange(id);
-  if (!change.ok() || change->verdict != Verdict::kPending) return;
-  change->verdict = Verdict::kVoid;
-  change->verdict_reason = "never applied: " + why;
-  change->decided_ms = parts_.clock.WallMs();
-  AddStep(*change, "withdrawn", change->verdict_reason);
-  const absl::Status written = WriteChange(*change, "withdrawn");
-  if (!written.ok()) NoteFault(written);
-  if (agent_) agent_->Learn({});
-}
-
 void NodeLoop::ObeyRequests() {
   const NodeRecord wanted = record();
   if (wanted.paused && wanted.paused_until_ms && parts_.clock.WallMs() >= *wanted.paused_until_ms) {
@@ -366,8 +327,10 @@ void NodeLoop::ObeyRequests() {
     }
     return ObeyRequests();
   }
-  const bool stopped_tuning =
-      (wanted.paused && !paused_) || (wanted.mode != Mode::kAuto && mode_ == Mode::kAuto);
+  // In mode approve runs only what a person approved, so a trial of mode auto ends there as well.
+  const bool stopped_tuning = (wanted.paused && !paused_) ||
+                              (mode_ == Mode::kAuto && wanted.mode != Mode::kAuto) ||
+                              (mode_ == Mode::kApprove && !MayApply(wanted.mode));
   if (stopped_tuning) {
     const std::string why = wanted.paused
                                 ? "tuning was paused: " + wanted.pause_reason
@@ -375,7 +338,14 @@ void NodeLoop::ObeyRequests() {
     if (trial_) AbortTrial(why);
     if (holdback_) EndHoldback(why);
   }
-  if (wanted.mode != mode_) WithdrawRecommendation("the mode changed");
+  ExpireRecommendation();
+  const std::optional<Recommendation> advice = OpenRecommendation();
+  const bool stands = Recommends(wanted.mode) && (wanted.mode == Mode::kApprove || !advice ||
+                                                  advice->state == RecommendationState::kWaiting);
+  if (!stands) {
+    CloseRecommendation(RecommendationState::kWithdrawn,
+                        fmt::format("the mode is now {}", ModeWord(wanted.mode)));
+  }
   if (trial_ && !trial_->recheck) {
     for (const env::KnobChange& knob : trial_->change.knobs) {
       if (!wanted.pins.contains(knob.knob)) continue;
@@ -385,7 +355,7 @@ void NodeLoop::ObeyRequests() {
   }
   if (wanted.goal != goal_) {
     if (trial_) AbortTrial(fmt::format("the goal is now {}", GoalWord(wanted.goal)));
-    WithdrawRecommendation("the goal changed");
+    CloseRecommendation(RecommendationState::kWithdrawn, "the goal changed");
     if (envelope_) envelope_->ForgetTabu();
     recheck_.reset();
     nulls_in_row_ = 0;
@@ -395,6 +365,7 @@ void NodeLoop::ObeyRequests() {
   goal_ = wanted.goal;
   mode_ = wanted.mode;
   paused_ = wanted.paused;
+  TellAgentOfAdvice();
   if (wanted.restore_wanted && environment_ && agent_) {
     if (const absl::Status restored = DoRestore(); !restored.ok()) Disconnect(restored);
   }

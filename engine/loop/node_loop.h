@@ -32,6 +32,7 @@
 #include "engine/index/performance_index.h"
 #include "engine/loop/loop_config.h"
 #include "engine/loop/node_record.h"
+#include "engine/loop/recommendation_book.h"
 #include "engine/loop/window_log.h"
 #include "engine/tuner_service.h"
 
@@ -79,6 +80,10 @@ class NodeLoop {
   absl::Status Resume(const std::string& actor);
   absl::Status Restore(const std::string& actor);
   absl::Status Pin(const std::string& knob, bool pinned, const std::string& actor);
+  std::vector<Recommendation> Recommendations() const;  // newest first
+  absl::StatusOr<Recommendation> DecideRecommendation(const std::string& id, bool approve,
+                                                      const std::string& reason,
+                                                      const std::string& actor);
 
  private:
   struct ActiveTrial {
@@ -113,8 +118,6 @@ class NodeLoop {
   void ConsiderNextStep(const env::Observation& observation);
   bool HoldbackIsDue() const;
   void ConsiderProposal(const env::Observation& observation);
-  void Recommend(const agents::Proposal& proposal, const std::string& actor);
-  void WithdrawRecommendation(const std::string& why);
   void NoteRefused(const std::string& why);
   void NoteNull();
   void ObeyRequests();
@@ -127,7 +130,10 @@ class NodeLoop {
   std::vector<bool> Frozen() const;
   uint32_t SettleWindows(const env::Setting& from, const env::Setting& to) const;
   uint64_t LeaseMs() const;
-  bool tuning_allowed() const { return mode_ == Mode::kAuto && !paused_; }
+  static bool MayApply(Mode mode) { return mode == Mode::kApprove || mode == Mode::kAuto; }
+  static bool Recommends(Mode mode) { return mode == Mode::kRecommend || mode == Mode::kApprove; }
+  // Holdback blocks and re-checks: of what was kept they need nobody's approval.
+  bool tuning_allowed() const { return MayApply(mode_) && !paused_; }
   bool WaitsForBaseline(const env::Observation& observation);
   // Writes `write` together with the record; mutex_ must be held.
   absl::Status WriteLocked(HistoryWrite write);
@@ -142,8 +148,25 @@ class NodeLoop {
   void LoadContexts();
   std::string RecallActor() const { return std::string(kContextActor) + contexts_.id(); }
 
+  // node_loop_advice.cc: proposals that wait for a person.
+  void LoadBook();
+  void Recommend(const agents::Proposal& proposal, const std::string& actor);
+  std::optional<Recommendation> OpenRecommendation() const;
+  // Looks after the open recommendation; false: there is none, so a new proposal may be made.
+  bool MindRecommendation();
+  void StartApproved(const Recommendation& advice);
+  void CloseRecommendation(RecommendationState state, const std::string& reason);
+  void ExpireRecommendation();
+  void TellAgentOfAdvice();
+  env::Setting CandidateOf(const Recommendation& advice) const;
+  std::string AdviceFault(const Recommendation& advice) const;
+
   // node_loop_trial.cc: trials, holdback blocks and their ends.
-  void StartTrial(const agents::Proposal& proposal, const std::string& actor, bool recheck);
+  // `change_id`: of the recommendation that was approved; 0: a new change.
+  void StartTrial(const agents::Proposal& proposal, const std::string& actor, bool recheck,
+                  uint64_t change_id = 0);
+  absl::StatusOr<Change> ProposedChange(const agents::Proposal& proposal, const std::string& actor,
+                                        uint64_t change_id);
   void StartRecheck();
   void StepTrial(const env::Observation& observation);
   void SwitchLeg(bool candidate);
@@ -206,13 +229,13 @@ class NodeLoop {
   int64_t settled_window_ = 0;  // windows before it still show an earlier setting
   int64_t next_proposal_window_ = 0;
   int64_t last_holdback_window_ = 0;
-  int64_t recommendation_window_ = 0;
   uint32_t usable_in_row_ = 0;
   uint32_t unknown_in_row_ = 0;
   uint32_t nulls_in_row_ = 0;
   uint32_t learned_since_save_ = 0;
   std::string unusable_reason_;
   std::string last_refusal_;
+  std::string advice_told_;  // id of the recommendation whose end the agent waits for
   std::string hold_reason_;  // why the agent or the back-off waits
   uint64_t reconnect_ms_ = 0;
   IndexReading reading_;
@@ -230,6 +253,8 @@ class NodeLoop {
   // fields about the node itself (incumbent, open, before_attach, ...).
   mutable std::mutex mutex_;
   NodeRecord record_;
+  RecommendationBook book_;
+  uint64_t book_saved_version_ = 0;
   NodeStatus status_;
   std::vector<KnobState> knobs_;
 };

@@ -19,7 +19,11 @@ constexpr std::string_view kForeign = "foreign";
 
 absl::Status NodeLoop::WriteLocked(HistoryWrite write) {
   write.documents.emplace_back(RecordKey(record_.id), RecordToJson(record_));
+  if (book_.version() != book_saved_version_) {
+    write.documents.emplace_back(RecommendationsKey(record_.id), book_.Save());
+  }
   const absl::Status written = parts_.history.Write(write);
+  if (written.ok()) book_saved_version_ = book_.version();
   status_.health = written.ok() ? "ok" : std::string(written.message());
   return written;
 }
@@ -212,12 +216,10 @@ absl::Status NodeLoop::VoidOrphans() {
   query.verdict = Verdict::kPending;
   query.limit = 500;
   const NodeRecord known = record();
+  const std::optional<Recommendation> advice = OpenRecommendation();
   EBB_ASSIGN_OR_RETURN(std::vector<Change> pending, parts_.history.Changes(known.id, query));
   for (Change& change : pending) {
-    if (change.id == known.recommendation_id) {
-      if (recommendation_window_ == 0) recommendation_window_ = window_ + 1;
-      continue;
-    }
+    if (advice && change.id == advice->change_id) continue;
     if (known.open && change.id == known.open->change_id) continue;
     change.verdict = Verdict::kVoid;
     change.verdict_reason = "the sidecar stopped before this was applied";
@@ -394,11 +396,6 @@ absl::Status NodeLoop::SetGoal(agents::GoalKind goal, const std::string& actor) 
 }
 
 absl::Status NodeLoop::SetMode(Mode mode, const std::string& actor) {
-  if (mode == Mode::kApprove) {
-    return absl::FailedPreconditionError(
-        "mode approve is not available yet; use recommend (proposals are recorded, nothing is "
-        "changed) or auto");
-  }
   if (record().mode == mode) return absl::OkStatus();
   return EditRecord("mode", fmt::format("{} set the mode to {}", actor, ModeWord(mode)),
                     [&](NodeRecord& record) { record.mode = mode; });
@@ -477,7 +474,8 @@ void NodeLoop::Forget() {
   write.events = {{parts_.clock.WallMs(), id, "detached", text}};
   write.documents = {{RecordKey(id), std::nullopt},
                      {BaselineKey(id), std::nullopt},
-                     {ContextKey(id), std::nullopt}};
+                     {ContextKey(id), std::nullopt},
+                     {RecommendationsKey(id), std::nullopt}};
   const auto agent_states = parts_.history.Documents(AgentKey(id, ""));
   if (agent_states.ok()) {
     for (const auto& [key, state] : *agent_states) write.documents.emplace_back(key, std::nullopt);

@@ -65,15 +65,14 @@ absl::Status NodeLoop::WriteChange(Change& change, const std::string& event) {
   return WriteLocked(std::move(write));
 }
 
-void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& actor,
-                          bool recheck) {
-  const auto before =
-      incumbent_windows_.Samples(baseline_, goal_, window_ - parts_.config.before_windows_age_max);
-  TrialConfig config =
-      ForSettleTime(parts_.config.trial, SettleWindows(incumbent_, proposal.candidate));
-  // What was proved under this load before needs no screening, but proof again.
-  const bool recall = actor.starts_with(kContextActor);
-  config.skip_screening = recheck || recall;
+absl::StatusOr<Change> NodeLoop::ProposedChange(const agents::Proposal& proposal,
+                                                const std::string& actor, uint64_t change_id) {
+  // A recommendation's change has its life so far, with the approval in it.
+  if (change_id != 0) {
+    EBB_ASSIGN_OR_RETURN(Change approved, parts_.history.GetChange(change_id));
+    approved.context = contexts_.id();  // the load that judges it
+    return approved;
+  }
   Change change;
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
@@ -87,29 +86,44 @@ void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& a
         Effect{proposal.predicted->mean, proposal.predicted->low, proposal.predicted->high};
   }
   AddStep(change, "proposed", proposal.reason);
-  ActiveTrial trial{TrialProtocol(config, before),
-                    change,
-                    incumbent_,
-                    proposal.candidate,
-                    proposal.predicted,
-                    TripsFor(incumbent_windows_.Observations(), parts_.config.trip_wires)};
-  trial.recheck = recheck;
-  trial.recall = recall;
+  if (const absl::Status written = WriteChange(change, "proposed"); !written.ok()) return written;
+  return change;
+}
+
+void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& actor, bool recheck,
+                          uint64_t change_id) {
+  const auto before =
+      incumbent_windows_.Samples(baseline_, goal_, window_ - parts_.config.before_windows_age_max);
+  TrialConfig config =
+      ForSettleTime(parts_.config.trial, SettleWindows(incumbent_, proposal.candidate));
+  // What was proved under this load before needs no screening, but proof again.
+  const bool recall = actor.starts_with(kContextActor);
+  config.skip_screening = recheck || recall;
   // Journal first: the change, then that it is about to happen.
-  absl::Status written = WriteChange(trial.change, "proposed");
+  const absl::StatusOr<Change> change = ProposedChange(proposal, actor, change_id);
+  absl::Status written = change.status();
   if (written.ok()) {
     const std::lock_guard lock(mutex_);
-    record_.open = OpenWork{OpenWork::Kind::kTrial, trial.change.id,
-                            NameSetting(environment_->space(), trial.to), ""};
+    const RecommendationBook book = book_;
+    if (change_id != 0) book_.Close(RecommendationState::kTried, "", parts_.clock.WallMs());
+    record_.open = OpenWork{OpenWork::Kind::kTrial, change->id,
+                            NameSetting(environment_->space(), proposal.candidate), ""};
     written = WriteLocked({});
-    if (!written.ok()) record_.open.reset();
+    if (!written.ok()) {
+      record_.open.reset();
+      book_ = book;
+    }
   }
   if (!written.ok()) {
     return SetState(TunerState::kObserving, "no trial, because the history cannot be written: " +
                                                 std::string(written.message()));
   }
   envelope_->NoteTrialStarted(static_cast<uint64_t>(window_));
-  trial_.emplace(std::move(trial));
+  trial_.emplace(ActiveTrial{
+      TrialProtocol(config, before), *change, incumbent_, proposal.candidate, proposal.predicted,
+      TripsFor(incumbent_windows_.Observations(), parts_.config.trip_wires)});
+  trial_->recheck = recheck;
+  trial_->recall = recall;
   if (const absl::Status applied = ApplyCandidate(*trial_); !applied.ok()) {
     return AbortTrial("the candidate could not be applied: " + std::string(applied.message()));
   }

@@ -51,7 +51,6 @@ NodeRecord Parse(const Json& json) {
   record.pins = json.at("pins").get<std::map<std::string, std::string>>();
   record.sources = json.at("sources").get<std::map<std::string, std::string>>();
   record.since_ms = json.at("since_ms").get<std::map<std::string, int64_t>>();
-  record.recommendation_id = json.at("recommendation_id").get<uint64_t>();
   record.restore_wanted = json.at("restore_wanted").get<bool>();
   record.restore_actor = json.at("restore_actor").get<std::string>();
   record.open = OpenFrom(json.at("open"));
@@ -91,7 +90,6 @@ std::string RecordToJson(const NodeRecord& record) {
             {"pins", record.pins},
             {"sources", record.sources},
             {"since_ms", record.since_ms},
-            {"recommendation_id", record.recommendation_id},
             {"restore_wanted", record.restore_wanted},
             {"restore_actor", record.restore_actor},
             {"open", OpenJson(record.open)}};
@@ -113,6 +111,9 @@ std::string BaselineKey(std::string_view node) { return fmt::format("baseline/{}
 std::string ContextKey(std::string_view node) { return fmt::format("context/{}", node); }
 std::string AgentKey(std::string_view node, std::string_view agent) {
   return fmt::format("agent/{}/{}", node, agent);
+}
+std::string RecommendationsKey(std::string_view node) {
+  return fmt::format("recommendations/{}", node);
 }
 
 }  // namespace ebb::engine

@@ -49,7 +49,6 @@ struct NodeRecord {
   std::map<std::string, std::string> pins;     // knob -> who pinned it ("operator:root", "foreign")
   std::map<std::string, std::string> sources;  // knob -> tuner, operator, foreign; else default
   std::map<std::string, int64_t> since_ms;     // knob -> when its incumbent value last changed
-  uint64_t recommendation_id = 0;              // open recommendation; 0 none
   bool restore_wanted = false;                 // asked for while the node could not be reached
   std::string restore_actor;
   std::optional<OpenWork> open;
@@ -63,6 +62,7 @@ std::string RecordKey(std::string_view node);
 std::string BaselineKey(std::string_view node);
 std::string ContextKey(std::string_view node);
 std::string AgentKey(std::string_view node, std::string_view agent);
+std::string RecommendationsKey(std::string_view node);
 inline constexpr std::string_view kRecordPrefix = "node/";
 
 }  // namespace ebb::engine

@@ -162,6 +162,30 @@ TEST_F(CliTest, PausesResumesRestores) {
   ExpectSentence(Ebb({"pause", "--for", "soon"}), 2, "--for");
 }
 
+TEST_F(CliTest, RecommendationsAreListedApprovedAndRejected) {
+  const Outcome listed = Ebb({"recommendations"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("r0123456789"));
+  EXPECT_THAT(listed.out, HasSubstr("destage_watermark 50 % -> 70 %, compression lz4 -> off"));
+  EXPECT_THAT(listed.out, HasSubstr("5 % to 90 %, off to lz4"));
+  EXPECT_THAT(listed.out, HasSubstr("+10.0 % (+2.0 to +18.0)"));
+  const Outcome approved = Ebb({"recommendations", "approve", "r0123456789"});
+  EXPECT_EQ(approved.exit_code, 0) << approved.err;
+  EXPECT_EQ(service_.last_call, "approve");
+  EXPECT_THAT(approved.err, HasSubstr("ebb show 5"));
+  EXPECT_EQ(Ebb({"recommendations", "reject", "r0123456789", "--reason", "no memory"}).exit_code,
+            0);
+  EXPECT_EQ(service_.last_call, "reject");
+  EXPECT_THAT(Ebb({"recommendations", "alpha", "--state", "rejected"}).out, HasSubstr("no memory"));
+  EXPECT_THAT(Ebb({"recommendations", "--state", "waiting"}).err, HasSubstr("nothing"));
+  EXPECT_EQ(json::parse(Ebb({"recommendations", "--json"}).out)[0]["id"], "r0123456789");
+  ExpectSentence(Ebb({"recommendations", "approve", "r0123456780"}), 1,
+                 "did you mean 'r0123456789'?");
+  ExpectSentence(Ebb({"recommendations", "approve"}), 2, "id");
+  service_.refusal = absl::FailedPreconditionError("nothing is applied in this mode");
+  ExpectSentence(Ebb({"recommendations", "approve", "r0123456789"}), 4, "nothing is applied");
+}
+
 TEST_F(CliTest, RefusalsExitWithFour) {
   service_.refusal = absl::FailedPreconditionError("the node is draining; wait until it is clean");
   ExpectSentence(Ebb({"restore"}), 4, "the node is draining; wait until it is clean");

@@ -58,6 +58,21 @@ Change OneChange(uint64_t id) {
   return change;
 }
 
+Recommendation OneRecommendation() {
+  Recommendation advice;
+  advice.id = "r0123456789";
+  advice.change_id = 5;
+  advice.node = "alpha";
+  advice.actor = "agent:hill_climb";
+  advice.goal = "balanced";
+  advice.knobs = {{"destage_watermark", 50, 70, 5, 90}, {"compression", 1, 0, 0, 1}};
+  advice.reason = "more room may help";
+  advice.expected = agents::Effect{0.1, 0.02, 0.18};
+  advice.made_ms = FakeTunerService::kStartMs;
+  advice.expires_ms = FakeTunerService::kStartMs + 86'400'000;
+  return advice;
+}
+
 NodeStatus OneNode(const std::string& id, const std::string& control_socket) {
   NodeStatus node;
   node.id = id;
@@ -101,7 +116,8 @@ NodeStatus OneNode(const std::string& id, const std::string& control_socket) {
 
 }  // namespace
 
-FakeTunerService::FakeTunerService(uint64_t change_count) : knobs_(TwoKnobs()) {
+FakeTunerService::FakeTunerService(uint64_t change_count)
+    : knobs_(TwoKnobs()), recommendations_({OneRecommendation()}) {
   for (uint64_t id = 1; id <= change_count; ++id) changes_.push_back(OneChange(id));
   NodeStatus node = OneNode("alpha", "/run/ebb/alpha.sock");
   if (!changes_.empty()) node.last_change = changes_.back();
@@ -213,6 +229,37 @@ absl::Status FakeTunerService::Pin(const std::string& node, const std::string& k
     if (state.spec.name == knob) state.pinned = pinned;
   }
   return status;
+}
+
+absl::StatusOr<std::vector<Recommendation>> FakeTunerService::Recommendations(
+    const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  if (!node.empty() && !nodes_.contains(node)) {
+    return absl::NotFoundError("no node '" + node + "'");
+  }
+  std::vector<Recommendation> found;
+  for (const Recommendation& one : recommendations_) {
+    if (node.empty() || one.node == node) found.push_back(one);
+  }
+  return found;
+}
+
+absl::StatusOr<Recommendation> FakeTunerService::DecideRecommendation(const std::string& id,
+                                                                      bool approve,
+                                                                      const std::string& reason,
+                                                                      const std::string& actor) {
+  const std::lock_guard lock(mutex_);
+  for (Recommendation& one : recommendations_) {
+    if (one.id != id) continue;
+    const absl::Status status = Write(one.node, approve ? "approve" : "reject", actor);
+    if (!status.ok()) return status;
+    one.state = approve ? RecommendationState::kApproved : RecommendationState::kRejected;
+    one.decided_by = actor;
+    one.decided_ms = kStartMs + 500'000;
+    one.decision_reason = reason;
+    return one;
+  }
+  return absl::NotFoundError("there is no recommendation " + id);
 }
 
 absl::StatusOr<std::vector<Change>> FakeTunerService::Changes(const std::string& node,

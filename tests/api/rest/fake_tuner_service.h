@@ -30,6 +30,10 @@ class FakeTunerService final : public TunerService {
   absl::StatusOr<std::vector<KnobState>> Knobs(const std::string& node) override;
   absl::Status Pin(const std::string& node, const std::string& knob, bool pinned,
                    const std::string& actor) override;
+  absl::StatusOr<std::vector<Recommendation>> Recommendations(const std::string& node) override;
+  absl::StatusOr<Recommendation> DecideRecommendation(const std::string& id, bool approve,
+                                                      const std::string& reason,
+                                                      const std::string& actor) override;
   absl::StatusOr<std::vector<Change>> Changes(const std::string& node,
                                               const ChangeQuery& query) override;
   absl::StatusOr<Change> GetChange(uint64_t id) override;
@@ -52,6 +56,7 @@ class FakeTunerService final : public TunerService {
   std::map<std::string, NodeStatus> nodes_;
   std::vector<KnobState> knobs_;
   std::vector<Change> changes_;
+  std::vector<Recommendation> recommendations_;
 };
 
 }  // namespace ebb::engine

@@ -162,6 +162,47 @@ TEST_F(RoutesTest, KnobsAreListedAndPinned) {
   EXPECT_NE(unknown.json["detail"].get<std::string>().find("'compression'"), std::string::npos);
 }
 
+TEST_F(RoutesTest, RecommendationsTellBoundsGainAndExpiry) {
+  const Answer answer = Get("/api/v1/recommendations?node=alpha&state=waiting");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  ASSERT_EQ(answer.json["recommendations"].size(), 1U);
+  const json& advice = answer.json["recommendations"][0];
+  EXPECT_EQ(advice["id"], "r0123456789");
+  EXPECT_EQ(advice["change"], "5");
+  EXPECT_EQ(advice["state"], "waiting");
+  EXPECT_EQ(advice["knobs"][0]["low_text"], "5 %");
+  EXPECT_EQ(advice["knobs"][0]["high"], 90);
+  EXPECT_EQ(advice["knobs"][1]["to"], "off");
+  EXPECT_EQ(advice["knobs"][1]["high"], "lz4");
+  EXPECT_EQ(advice["expected"], json({{"mean", 0.1}, {"low", 0.02}, {"high", 0.18}}));
+  EXPECT_EQ(advice["expires_at"], "2023-11-15T22:13:20.000Z");
+  EXPECT_EQ(advice["decided_at"], nullptr);
+  EXPECT_EQ(Get("/api/v1/recommendations/r0123456789").json, advice);
+  EXPECT_EQ(Get("/api/v1/recommendations?state=rejected").json["recommendations"].size(), 0U);
+  ExpectProblem(Get("/api/v1/recommendations?state=wating"), 400, "bad-parameter");
+  ExpectProblem(Get("/api/v1/recommendations?node=alpah"), 404, "not-found");
+}
+
+TEST_F(RoutesTest, RecommendationsAreDecidedWithAReasonByAPerson) {
+  const std::string target = "/api/v1/recommendations/r0123456789/decision";
+  const Answer half = Ask("POST", target, R"({"decision":"aprove","reson":"x"})");
+  ExpectProblem(half, 422, "invalid-content");
+  EXPECT_EQ(half.json["errors"].size(), 2U) << half.body;
+  EXPECT_EQ(half.json["errors"][0]["did_you_mean"], "approve");
+  const Answer rejected = Ask("POST", target, R"({"decision":"reject","reason":"too large"})");
+  EXPECT_EQ(rejected.status, 200) << rejected.body;
+  EXPECT_EQ(rejected.json["state"], "rejected");
+  EXPECT_EQ(rejected.json["decision_reason"], "too large");
+  EXPECT_EQ(rejected.json["decided_by"], service_.last_actor);
+  EXPECT_TRUE(service_.last_actor.starts_with("operator")) << service_.last_actor;
+  service_.refusal = absl::FailedPreconditionError("nothing is applied in this mode");
+  ExpectProblem(Ask("POST", target, R"({"decision":"approve"})"), 409, "conflict");
+  const Answer unknown =
+      Ask("POST", "/api/v1/recommendations/r0123456788/decision", R"({"decision":"approve"})");
+  ExpectProblem(unknown, 404, "not-found");
+  EXPECT_NE(unknown.json["detail"].get<std::string>().find("'r0123456789'"), std::string::npos);
+}
+
 TEST_F(RoutesTest, ChangesAreFilteredAndCarryTheirWords) {
   const Answer all = Get("/api/v1/changes");
   ASSERT_EQ(all.json["changes"].size(), 5U);

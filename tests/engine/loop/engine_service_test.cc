@@ -105,9 +105,6 @@ TEST_F(EngineServiceTest, SaysWhatIsWrong) {
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(service_->Attach("/run/a", "a/b", agents::GoalKind::kRead, Mode::kAuto).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(
-      service_->Attach("/run/a", "a", agents::GoalKind::kRead, Mode::kApprove).status().code(),
-      absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(service_->Attach("/run/a", "a", agents::GoalKind::kRead, Mode::kObserve).ok());
   EXPECT_EQ(service_->Attach("/run/a", "b", agents::GoalKind::kRead, Mode::kAuto).status().code(),
             absl::StatusCode::kFailedPrecondition);
@@ -119,6 +116,22 @@ TEST_F(EngineServiceTest, SaysWhatIsWrong) {
   EXPECT_EQ(service_->Changes("a", query).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(service_->ReadSeries("a", 2, 1, 10).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(EngineServiceTest, ARecommendationIsApprovedByItsIdAlone) {
+  ASSERT_TRUE(service_->Attach("/run/a", "a", agents::GoalKind::kBalanced, Mode::kApprove).ok());
+  ASSERT_TRUE(Eventually([&] { return !service_->Recommendations("")->empty(); }));
+  const Recommendation advice = service_->Recommendations("a")->front();
+  EXPECT_EQ(service_->Recommendations("b").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(service_->DecideRecommendation("r0", true, "", "operator:root").status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(nodes_["/run/a"]->model.ReadSettings()->current,
+            nodes_["/run/a"]->model.space().Default());
+
+  ASSERT_TRUE(service_->DecideRecommendation(advice.id, true, "", "operator:root").ok());
+
+  ASSERT_TRUE(
+      Eventually([&] { return service_->GetChange(advice.change_id)->verdict == Verdict::kKeep; }));
 }
 
 TEST_F(EngineServiceTest, DetachWithRestoreLeavesTheNodeAsItWas) {

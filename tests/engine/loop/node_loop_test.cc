@@ -280,33 +280,6 @@ TEST(NodeLoopTest, ObserveModeTouchesNothing) {
   EXPECT_NEAR(*bench.loop->Status().index_minute, 100, 5);
 }
 
-TEST(NodeLoopTest, RecommendModeRecordsButDoesNotApply) {
-  LoopBench bench;
-  bench.mode = Mode::kRecommend;
-  bench.config.recommendation_windows = 100;
-  bench.StartLoop({kGood});
-
-  bench.Run(100);
-
-  EXPECT_TRUE(bench.node.calls().empty());
-  ASSERT_EQ(bench.Changes().size(), 1U);
-  EXPECT_EQ(bench.Changes().front().applied_ms, 0);
-  EXPECT_EQ(bench.Changes().front().verdict, Verdict::kPending);
-  bench.Run(100);
-  ASSERT_EQ(bench.Changes().size(), 2U);  // the first expired, the next one stands
-  EXPECT_EQ(bench.Changes().back().verdict, Verdict::kVoid);
-}
-
-TEST(NodeLoopTest, ApproveIsRefusedInOneSentence) {
-  LoopBench bench;
-  bench.StartLoop({});
-
-  const absl::Status status = bench.loop->SetMode(Mode::kApprove, "operator:root");
-
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(bench.loop->Status().mode, Mode::kAuto);
-}
-
 TEST(NodeLoopTest, PauseEndsTheTrialAndResumesAtItsEnd) {
   LoopBench bench;
   bench.StartLoop({kGood});

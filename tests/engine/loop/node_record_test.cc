@@ -21,7 +21,6 @@ TEST(NodeRecordTest, SurvivesJson) {
   record.pins = {{"x", "foreign"}};
   record.sources = {{"x", "foreign"}};
   record.since_ms = {{"x", 77}};
-  record.recommendation_id = 4;
   record.restore_wanted = true;
   record.restore_actor = "operator:root";
   record.open = OpenWork{OpenWork::Kind::kRestore, 8, {{"x", 1}}, "{}"};
