@@ -26,9 +26,12 @@ constexpr uint64_t kWindowNsMax = 60 * kNsPerS;
 constexpr std::array<std::string_view, 5> kLogLevels = {"debug", "info", "warning", "error", "off"};
 constexpr int64_t kMsPerS = 1'000;
 constexpr uint64_t kKeepNsMin = 3600 * kNsPerS;
-constexpr std::array<std::string_view, 12> kKeys = {
-    "agent",        "attach", "goal",      "keep_10min", "keep_10s",  "keep_1min",
-    "keep_windows", "listen", "log_level", "mode",       "state_dir", "window"};
+constexpr std::array<std::string_view, 16> kKeys = {
+    "agent",     "attach",       "goal",        "keep_10min", "keep_10s",
+    "keep_1min", "keep_windows", "listen",      "log_level",  "maintenance",
+    "mode",      "never_touch",  "quiet_hours", "state_dir",  "trials_per_hour",
+    "window"};
+constexpr int64_t kTrialsPerHourMax = 3600;
 
 // Keys whose value is taken as it stands.
 constexpr std::pair<std::string_view, std::string DaemonConfig::*> kTexts[] = {
@@ -42,6 +45,19 @@ constexpr std::pair<std::string_view, int64_t SeriesRetention::*> kKeeps[] = {
     {"keep_10s", &SeriesRetention::ten_seconds_ms},
     {"keep_1min", &SeriesRetention::minutes_ms},
     {"keep_10min", &SeriesRetention::ten_minutes_ms}};
+
+// Keys whose value is a list of texts, and what one of them is called.
+struct ListKey {
+  std::string_view key;
+  std::vector<std::string> DaemonConfig::*member;
+  std::string_view element;
+};
+constexpr ListKey kLists[] = {
+    {"attach", &DaemonConfig::attach, "control socket"},
+    {"quiet_hours", &DaemonConfig::quiet_hours, "span of hours"},
+    {"maintenance", &DaemonConfig::maintenance, "span of hours"},
+    {"never_touch", &DaemonConfig::never_touch, "knob"},
+};
 
 // Gathers faults of one file.
 class FileFaults {
@@ -71,17 +87,23 @@ std::optional<std::string> TextOf(const toml::node& node, std::string_view key,
   return text;
 }
 
-void ReadAttach(const toml::node& node, DaemonConfig& config, FileFaults& faults) {
-  const toml::array* list = node.as_array();
-  if (list == nullptr) {
-    faults.Add(node, "attach must be a list of control sockets in brackets");
+void ReadList(const ListKey& list, const toml::node& node, DaemonConfig& config,
+              FileFaults& faults) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr) {
+    faults.Add(node, fmt::format("{} must be a list of texts in brackets", list.key));
     return;
   }
-  config.attach.clear();
-  for (const toml::node& element : *list) {
-    if (auto socket = TextOf(element, "each socket of attach", faults)) {
-      config.attach.push_back(*socket);
+  (config.*list.member).clear();
+  for (const toml::node& element : *array) {
+    const auto text = TextOf(element, fmt::format("each {} of {}", list.element, list.key), faults);
+    if (!text) continue;
+    DaemonConfig only_this;
+    only_this.*list.member = {*text};
+    if (const absl::Status status = CheckConfig(only_this); !status.ok()) {
+      faults.Add(element, std::string(status.message()));
     }
+    (config.*list.member).push_back(*text);
   }
 }
 
@@ -110,12 +132,21 @@ bool ReadKeep(std::string_view key, const std::string& text, const toml::node& n
   return false;
 }
 
+void ReadTrialsPerHour(const toml::node& node, DaemonConfig& config, FileFaults& faults) {
+  DaemonConfig only_this;
+  only_this.trials_per_hour = node.value_exact<int64_t>().value_or(0);
+  if (const absl::Status status = CheckConfig(only_this); !status.ok()) {
+    faults.Add(node, std::string(status.message()));
+  }
+  config.trials_per_hour = only_this.trials_per_hour;
+}
+
 void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
              FileFaults& faults) {
-  if (key == "attach") {
-    ReadAttach(node, config, faults);
-    return;
+  for (const ListKey& list : kLists) {
+    if (list.key == key) return ReadList(list, node, config, faults);
   }
+  if (key == "trials_per_hour") return ReadTrialsPerHour(node, config, faults);
   const std::optional<std::string> text = TextOf(node, key, faults);
   if (!text) return;
   if (key == "window") {
@@ -147,6 +178,22 @@ void CheckWord(std::string_view key, const std::string& value, const Words& word
   const std::string_view near = NearestWord(value, views);
   faults.push_back(fmt::format("{}: '{}' must be one of {}{}", key, value, fmt::join(views, ", "),
                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+}
+
+void CheckSpans(std::string_view key, const std::vector<std::string>& spans,
+                std::vector<std::string>& faults) {
+  for (const std::string& text : spans) {
+    const auto span = ParseWeeklySpan(text);
+    if (!span.ok()) {
+      faults.push_back(fmt::format("{}: {}", key, std::string(span.status().message())));
+    }
+  }
+}
+
+std::vector<WeeklySpan> SpansOf(const std::vector<std::string>& texts) {
+  std::vector<WeeklySpan> spans;
+  for (const std::string& text : texts) spans.push_back(ParseWeeklySpan(text).value());
+  return spans;
 }
 
 }  // namespace
@@ -214,23 +261,41 @@ absl::Status CheckConfig(const DaemonConfig& config) {
       faults.push_back(fmt::format("{}: must be at least as long as {}", coarser, finer));
     }
   }
+  for (const std::string& knob : config.never_touch) {
+    if (knob.empty()) faults.push_back("never_touch: an empty text is no knob");
+  }
+  CheckSpans("quiet_hours", config.quiet_hours, faults);
+  CheckSpans("maintenance", config.maintenance, faults);
+  if (config.trials_per_hour < 1 || config.trials_per_hour > kTrialsPerHourMax) {
+    faults.push_back(
+        fmt::format("trials_per_hour: must be a whole number from 1 to {}", kTrialsPerHourMax));
+  }
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("{}", fmt::join(faults, "\n")));
 }
 
+void ApplyConfig(const DaemonConfig& config, LoopConfig& loop) {
+  loop.schedule.quiet_hours = SpansOf(config.quiet_hours);
+  loop.schedule.maintenance = SpansOf(config.maintenance);
+  loop.envelope.never_touch = config.never_touch;
+  loop.envelope.trials_per_hour_max = static_cast<uint32_t>(config.trials_per_hour);
+}
+
 std::string ConfigText(const DaemonConfig& config) {
   const toml::table table{
-      {"listen", config.listen},      {"state_dir", config.state_dir},
-      {"agent", config.agent},        {"goal", config.goal},
-      {"mode", config.mode},          {"window", fmt::format("{}ms", config.window_ns / kNsPerMs)},
-      {"log_level", config.log_level}};
-  toml::array attach;
-  for (const std::string& socket : config.attach) attach.push_back(socket);
+      {"listen", config.listen},       {"state_dir", config.state_dir},
+      {"agent", config.agent},         {"goal", config.goal},
+      {"mode", config.mode},           {"window", fmt::format("{}ms", config.window_ns / kNsPerMs)},
+      {"log_level", config.log_level}, {"trials_per_hour", config.trials_per_hour}};
   std::ostringstream text;
   toml::table whole = table;
-  whole.insert("attach", attach);
   for (const auto& [key, member] : kKeeps) {
     whole.insert(key, fmt::format("{}s", config.keep.*member / kMsPerS));
+  }
+  for (const ListKey& list : kLists) {
+    toml::array array;
+    for (const std::string& element : config.*list.member) array.push_back(element);
+    whole.insert(list.key, array);
   }
   text << whole << "\n";
   return text.str();

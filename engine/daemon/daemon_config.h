@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/units.h"
 #include "engine/history/series_retention.h"
+#include "engine/loop/loop_config.h"
 
 namespace ebb::engine {
 
@@ -27,6 +28,11 @@ struct DaemonConfig {
   std::string log_level = "info";
   // Keys keep_windows, keep_10s, keep_1min, keep_10min.
   SeriesRetention keep;
+  // Spans of local time as schedule.h reads them; in the file only.
+  std::vector<std::string> quiet_hours;
+  std::vector<std::string> maintenance;
+  std::vector<std::string> never_touch;  // knobs that no trial may move
+  int64_t trials_per_hour = 120;         // on each node
 };
 
 // Reads the TOML text of a file called `name` on top of `config`. InvalidArgument: every fault, one
@@ -40,6 +46,9 @@ absl::StatusOr<uint64_t> ParseWindowNs(std::string_view text);
 
 // Every fault of a whole configuration, one a line, each naming its key.
 absl::Status CheckConfig(const DaemonConfig& config);
+
+// What it says about the control loop, on top of `loop`; `config` has no fault.
+void ApplyConfig(const DaemonConfig& config, LoopConfig& loop);
 
 // The configuration as a file that says the same, for --check-config.
 std::string ConfigText(const DaemonConfig& config);

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "api/rest/http_server.h"
 #include "api/rest/rest_api.h"
@@ -208,6 +209,15 @@ EnvironmentFactory NodeFactory(Clock& clock, uint64_t window_ns) {
   };
 }
 
+// The sidecar runs beside its nodes: they share the host. 0 when the system does not tell.
+uint64_t HostMemoryBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0
+             ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes)
+             : 0;
+}
+
 absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSignals& signals) {
   Clock& clock = RealClock();
   EBB_ASSIGN_OR_RETURN(const auto state, StateDir::Open(config.state_dir));
@@ -216,15 +226,18 @@ absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSig
   EBB_RETURN_IF_ERROR(rest::CheckListenAddressIsFree(address));
   EBB_ASSIGN_OR_RETURN(auto history,
                        OpenHistory(state->path() + "/history", {.keep = config.keep}));
+  LoopConfig loop = parts.loop;
+  ApplyConfig(config, loop);
+  loop.envelope.host_memory_bytes = HostMemoryBytes();
   const AgentFactory make_agent = [&](const std::string& node, const env::EnvironmentInfo&,
                                       const env::KnobSpace&) {
     const auto seed = static_cast<uint64_t>(clock.WallMs());
     spdlog::debug("node {}: agent {}, seed {}", node, config.agent, seed);
     return parts.make_agent(config.agent, seed);
   };
-  EBB_ASSIGN_OR_RETURN(auto service, EngineService::Open(clock, std::move(history),
-                                                         NodeFactory(clock, config.window_ns),
-                                                         make_agent, parts.loop));
+  EBB_ASSIGN_OR_RETURN(auto service,
+                       EngineService::Open(clock, std::move(history),
+                                           NodeFactory(clock, config.window_ns), make_agent, loop));
   rest::RestApi api(*service, clock,
                     {EBB_VERSION, [](const std::string& line) { spdlog::error("{}", line); }});
   rest::HttpServerOptions options;

@@ -5,8 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
+#include "base/units.h"
+
 namespace ebb::engine {
 namespace {
+
+// The knob that takes memory of the host.
+constexpr std::string_view kMemoryKnob = "read_cache_bytes";
 
 // Whether two candidates make the same move away from their incumbents: the same knobs change, each
 // to nearly the same place.
@@ -27,6 +33,26 @@ bool SameMove(const env::KnobSpace& space, const env::Setting& from_a, const env
 
 }  // namespace
 
+bool Envelope::NeverTouches(std::string_view knob) const {
+  return std::find(config_.never_touch.begin(), config_.never_touch.end(), knob) !=
+         config_.never_touch.end();
+}
+
+std::string Envelope::ConfigFault(const env::KnobSpace& space) const {
+  std::vector<std::string_view> known;
+  for (const env::KnobSpec& knob : space.knobs()) known.push_back(knob.name);
+  std::vector<std::string> unknown;
+  for (const std::string& name : config_.never_touch) {
+    if (space.Find(name)) continue;
+    const std::string_view near = NearestWord(name, known);
+    unknown.push_back(near.empty() ? fmt::format("'{}'", name)
+                                   : fmt::format("'{}' (did you mean '{}'?)", name, near));
+  }
+  if (unknown.empty()) return {};
+  return fmt::format("never_touch in the configuration names what is no knob of this node: {}",
+                     fmt::join(unknown, ", "));
+}
+
 std::string Envelope::SituationFault(const Situation& situation) const {
   if (situation.draining_by_operator) return "an operator is draining the cache";
   if (situation.dirty_share > config_.dirty_share_max) {
@@ -42,10 +68,10 @@ std::string Envelope::SituationFault(const Situation& situation) const {
     return fmt::format("cooling down after a revert, {} more windows",
                        cool_until_window_ - situation.window);
   }
-  const auto hour_windows = static_cast<uint64_t>(3600 / window_seconds_);
-  const auto in_hour = std::count_if(trial_windows_.begin(), trial_windows_.end(), [&](uint64_t w) {
-    return w + hour_windows > situation.window;
-  });
+  const auto hour_windows = static_cast<int64_t>(3600 / window_seconds_);
+  const auto now = static_cast<int64_t>(situation.window);
+  const auto in_hour = std::count_if(trial_windows_.begin(), trial_windows_.end(),
+                                     [&](int64_t w) { return w + hour_windows > now; });
   if (in_hour >= static_cast<int64_t>(config_.trials_per_hour_max)) {
     return fmt::format("the budget of {} trials an hour is used up", config_.trials_per_hour_max);
   }
@@ -64,7 +90,13 @@ std::string Envelope::CandidateFault(const env::KnobSpace& space, const env::Set
     if (!space[i].agent_owned) {
       return fmt::format("{} belongs to the operator", space[i].name);
     }
+    if (NeverTouches(space[i].name)) {
+      return fmt::format("{} is on the never-touch list of the configuration", space[i].name);
+    }
     if (i < frozen.size() && frozen[i]) return fmt::format("{} is pinned", space[i].name);
+    if (const std::string fault = MemoryFault(space, i, candidate.values[i]); !fault.empty()) {
+      return fault;
+    }
     const double step =
         std::abs(space.ToUnit(i, candidate.values[i]) - space.ToUnit(i, incumbent.values[i]));
     if (step > config_.step_unit_max + 1e-9) {
@@ -95,15 +127,39 @@ void Envelope::SetContext(const std::string& id) {
   std::erase_if(tabu_, [](const Tabu& tabu) { return tabu.context.empty(); });
 }
 
+double Envelope::MemoryMax() const {
+  return config_.memory_share_max * static_cast<double>(config_.host_memory_bytes);
+}
+
+// The node narrows the range by its own memory; this holds for stores that do not, too.
+std::string Envelope::MemoryFault(const env::KnobSpace& space, size_t knob, int64_t value) const {
+  if (config_.host_memory_bytes == 0 || space[knob].name != kMemoryKnob) return {};
+  if (static_cast<double>(value) <= MemoryMax()) return {};
+  return fmt::format("{} would be {}, more than {:.0f} % of the host's {} of memory", kMemoryKnob,
+                     space.FormatValue(knob, value), 100 * config_.memory_share_max,
+                     FormatBytes(config_.host_memory_bytes));
+}
+
 std::pair<int64_t, int64_t> Envelope::Bounds(const env::KnobSpace& space, size_t knob,
                                              int64_t value) const {
   const double here = space.ToUnit(knob, value);
-  return {space.FromUnit(knob, here - config_.step_unit_max),
-          space.FromUnit(knob, here + config_.step_unit_max)};
+  const int64_t low = space.FromUnit(knob, here - config_.step_unit_max);
+  int64_t high = space.FromUnit(knob, here + config_.step_unit_max);
+  if (!MemoryFault(space, knob, high).empty()) {
+    const int64_t step = space[knob].step;
+    const auto most = static_cast<int64_t>(MemoryMax());
+    high = std::max(low, space[knob].min + (most - space[knob].min) / step * step);
+  }
+  return {low, high};
+}
+
+void Envelope::NotePastTrial(double seconds_ago) {
+  if (trial_windows_.size() >= config_.trials_per_hour_max) return;
+  trial_windows_.push_front(-static_cast<int64_t>(seconds_ago / window_seconds_));
 }
 
 void Envelope::NoteTrialStarted(uint64_t window) {
-  trial_windows_.push_back(window);
+  trial_windows_.push_back(static_cast<int64_t>(window));
   while (trial_windows_.size() > config_.trials_per_hour_max) trial_windows_.pop_front();
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,11 @@ struct EnvelopeConfig {
   uint32_t tabu_windows = 600;       // a reverted move stays refused for this long
   double tabu_unit_distance = 0.05;  // nearer than this counts as the same move
   double dirty_share_max = 0.95;
-  uint32_t usable_windows_min = 3;  // in a row, before a trial
-  bool allow_identical = false;     // true: a trial may change nothing (A/A studies)
+  uint32_t usable_windows_min = 3;            // in a row, before a trial
+  bool allow_identical = false;               // true: a trial may change nothing (A/A studies)
+  std::vector<std::string> never_touch = {};  // knobs that no trial may move, by name
+  uint64_t host_memory_bytes = 0;             // of the node's host; 0: unknown
+  double memory_share_max = 0.10;             // of it that read_cache_bytes may be
 };
 
 // The state of the node at the moment a trial might start.
@@ -41,6 +45,10 @@ class Envelope {
   Envelope(const EnvelopeConfig& config, double window_seconds)
       : config_(config), window_seconds_(window_seconds) {}
 
+  // Why nothing at all may be tried on a node with these knobs: a name of the never-touch list that
+  // fits none of them may be meant for one that would be touched then. Empty when all is well.
+  std::string ConfigFault(const env::KnobSpace& space) const;
+  bool NeverTouches(std::string_view knob) const;
   // Why no trial may start now, whatever the candidate; empty when one may.
   std::string SituationFault(const Situation& situation) const;
   // Why `candidate` may not be tried; empty when it may.
@@ -53,6 +61,8 @@ class Envelope {
   const EnvelopeConfig& config() const { return config_; }
 
   void NoteTrialStarted(uint64_t window);
+  // A trial of an earlier sidecar, so that a restart does not renew the budget.
+  void NotePastTrial(double seconds_ago);
   void NoteReverted(const env::Setting& incumbent, const env::Setting& candidate, uint64_t window);
   // The load is of this context now: a move that failed under another one may help here. Empty: a
   // load that has no name yet.
@@ -67,10 +77,13 @@ class Envelope {
     env::Setting to;
     uint64_t until_window = 0;
   };
+  double MemoryMax() const;
+  std::string MemoryFault(const env::KnobSpace& space, size_t knob, int64_t value) const;
+
   EnvelopeConfig config_;
   double window_seconds_;
   std::string context_;
-  std::deque<uint64_t> trial_windows_;
+  std::deque<int64_t> trial_windows_;  // negative: before this object
   std::vector<Tabu> tabu_;
   uint64_t cool_until_window_ = 0;
 };

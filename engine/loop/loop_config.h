@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "agents/agent.h"
 #include "engine/guard/envelope.h"
+#include "engine/guard/schedule.h"
 #include "engine/guard/shift_detector.h"
 #include "engine/guard/trial_protocol.h"
 #include "engine/guard/trip_wires.h"
@@ -20,6 +21,7 @@ namespace ebb::engine {
 struct LoopConfig {
   TrialConfig trial;
   EnvelopeConfig envelope;
+  ScheduleConfig schedule;
   ShiftConfig shift;
   BaselineConfig baseline;
   TripWireConfig trip_wires;

@@ -113,6 +113,8 @@ void NodeLoop::ProcessWindow(const env::Observation& observation) {
   if (observation.valid && !idle) JudgeLoad(observation);
   ObeyRequests();
   if (!environment_) return;
+  MindSchedule();
+  if (!environment_) return;
   if (trial_ || holdback_) {
     RenewLease();
   } else {
@@ -197,6 +199,12 @@ void NodeLoop::ConsiderNextStep(const env::Observation& observation) {
                     "somebody else has a candidate on trial on this node; waiting for its end");
   }
   if (paused_) return SetState(TunerState::kPaused, "paused: " + record().pause_reason);
+  if (rest_.kind != Rest::Kind::kNone) {
+    return SetState(TunerState::kObserving, "no trial now: " + rest_.why);
+  }
+  if (!config_fault_.empty()) {
+    return SetState(TunerState::kObserving, "no trial now: " + config_fault_);
+  }
   if (WaitsForBaseline(observation)) return;
   if (mode_ == Mode::kObserve) {
     return SetState(TunerState::kObserving, "observing only, as the mode says");
@@ -393,7 +401,8 @@ std::vector<bool> NodeLoop::Frozen() const {
   const std::lock_guard lock(mutex_);
   std::vector<bool> frozen;
   for (const env::KnobSpec& knob : environment_->space().knobs()) {
-    frozen.push_back(!knob.agent_owned || record_.pins.contains(knob.name));
+    frozen.push_back(!knob.agent_owned || record_.pins.contains(knob.name) ||
+                     envelope_->NeverTouches(knob.name));
   }
   return frozen;
 }
@@ -451,7 +460,7 @@ void NodeLoop::Publish(const env::Observation* observation) {
     knob.spec = space[i];
     knob.value = running.values[i];
     knob.incumbent = incumbent_.values[i];
-    knob.pinned = record_.pins.contains(space[i].name);
+    knob.pinned = record_.pins.contains(space[i].name) || envelope_->NeverTouches(space[i].name);
     const auto source = record_.sources.find(space[i].name);
     knob.source = source == record_.sources.end() ? "default" : source->second;
     const auto since = record_.since_ms.find(space[i].name);

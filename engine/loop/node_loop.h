@@ -38,6 +38,8 @@
 
 namespace ebb::engine {
 
+inline constexpr std::string_view kGuardActor = "guard";
+
 struct NodeLoopParts {
   Clock& clock;
   History& history;
@@ -147,6 +149,13 @@ class NodeLoop {
   std::optional<agents::Proposal> Recall() const;
   void LoadContexts();
   std::string RecallActor() const { return std::string(kContextActor) + contexts_.id(); }
+  // node_loop_limits.cc: what keeps the loop's hands off.
+  // In a maintenance window the node returns to its incumbent; quiet hours only stop what is new.
+  void MindSchedule();
+  // Why the default may not run: it would move a knob that nobody may touch. Else empty.
+  std::string HoldbackFault() const;
+  // Trials of the last hour, whichever sidecar made them.
+  absl::Status SeedBudget();
 
   // node_loop_advice.cc: proposals that wait for a person.
   void LoadBook();
@@ -235,8 +244,10 @@ class NodeLoop {
   uint32_t learned_since_save_ = 0;
   std::string unusable_reason_;
   std::string last_refusal_;
-  std::string advice_told_;  // id of the recommendation whose end the agent waits for
-  std::string hold_reason_;  // why the agent or the back-off waits
+  std::string config_fault_;  // of the envelope with this node's knobs
+  Rest rest_;                 // as it was told last
+  std::string advice_told_;   // id of the recommendation whose end the agent waits for
+  std::string hold_reason_;   // why the agent or the back-off waits
   uint64_t reconnect_ms_ = 0;
   IndexReading reading_;
   uint64_t connect_failures_ = 0;

@@ -69,7 +69,11 @@ absl::Status NodeLoop::Connect() {
   if (!environment_) {
     EBB_ASSIGN_OR_RETURN(environment_, parts_.make_environment(known.control_socket));
   }
-  if (!envelope_) envelope_.emplace(parts_.config.envelope, environment_->window_seconds());
+  if (!envelope_) {
+    envelope_.emplace(parts_.config.envelope, environment_->window_seconds());
+    EBB_RETURN_IF_ERROR(SeedBudget());
+  }
+  config_fault_ = envelope_->ConfigFault(environment_->space());
   if (baseline_.windows() == 0) {
     EBB_ASSIGN_OR_RETURN(const auto saved, parts_.history.Document(BaselineKey(known.id)));
     // A baseline that cannot be read is learned again.
@@ -441,6 +445,13 @@ absl::Status NodeLoop::Pin(const std::string& knob, bool pinned, const std::stri
   const bool known = std::any_of(knobs.begin(), knobs.end(),
                                  [&](const KnobState& state) { return state.spec.name == knob; });
   if (!known) return absl::NotFoundError(fmt::format("the node has no knob {}", knob));
+  const std::vector<std::string>& never = parts_.config.envelope.never_touch;
+  if (!pinned && std::find(never.begin(), never.end(), knob) != never.end()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} is on the never-touch list of the configuration, so only a change there and a restart "
+        "of the daemon release it",
+        knob));
+  }
   return EditRecord(pinned ? "pinned" : "unpinned",
                     fmt::format("{} {} {}", actor, pinned ? "pinned" : "released", knob),
                     [&](NodeRecord& record) {

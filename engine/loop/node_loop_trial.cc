@@ -11,8 +11,6 @@
 namespace ebb::engine {
 namespace {
 
-constexpr std::string_view kGuardActor = "guard";
-
 std::string StepWord(Verdict verdict) {
   switch (verdict) {
     case Verdict::kKeep:
@@ -353,6 +351,11 @@ void NodeLoop::StartRecheck() {
 }
 
 void NodeLoop::StartHoldback(const std::string& why) {
+  if (const std::string fault = HoldbackFault(); !fault.empty()) {
+    last_holdback_window_ = window_;
+    return SetState(TunerState::kObserving,
+                    fmt::format("the default cannot run for a while ({}), because {}", why, fault));
+  }
   const env::Setting standard = standard_;
   last_holdback_window_ = window_;
   {

@@ -35,6 +35,10 @@ keep_windows = "12h"
 keep_10s = "1d"
 keep_1min = "8d"
 keep_10min = "365d"
+quiet_hours = ["22:00-06:00", "sat,sun 00:00-24:00"]
+maintenance = ["sun 02:00-04:00"]
+never_touch = ["flush_group_us"]
+trials_per_hour = 7
 )",
                                              "ebb.toml", config);
   ASSERT_TRUE(status.ok()) << status;
@@ -48,6 +52,12 @@ keep_10min = "365d"
   EXPECT_EQ(config.keep.ten_seconds_ms, kMsPerDay);
   EXPECT_EQ(config.keep.minutes_ms, 8 * kMsPerDay);
   EXPECT_EQ(config.keep.ten_minutes_ms, 365 * kMsPerDay);
+  LoopConfig loop;
+  ApplyConfig(config, loop);
+  EXPECT_EQ(loop.schedule.quiet_hours.size(), 2U);
+  EXPECT_EQ(loop.schedule.maintenance.at(0).from_minute, 120);
+  EXPECT_EQ(loop.envelope.never_touch, std::vector<std::string>{"flush_group_us"});
+  EXPECT_EQ(loop.envelope.trials_per_hour_max, 7U);
 }
 
 TEST(DaemonConfigTest, ACoarserLevelOfTheSeriesIsNotKeptShorter) {
@@ -65,6 +75,9 @@ TEST(DaemonConfigTest, WhatItPrintsSaysTheSame) {
   config.goal = "read";
   config.keep.windows_ms = 3 * kMsPerDay / 2;
   config.window_ns = 250 * kNsPerMs;
+  config.quiet_hours = {"mon-fri 08:00-18:00"};
+  config.never_touch = {"dedup"};
+  config.trials_per_hour = 3;
 
   DaemonConfig again;
   const absl::Status status = ReadConfigText(ConfigText(config), "printed", again);
@@ -81,15 +94,22 @@ TEST(DaemonConfigTest, NamesLineAndColumnOfEveryFault) {
       "goal = \"raed\"\n"
       "window = \"1h\"\n"
       "  agent = 3\n"
-      "attach = [\"/a\", 4]\n");
+      "attach = [\"/a\", 4]\n"
+      "quiet_hours = [\"22:00-06:00\", \"sutn 1:00-2:00\"]\n"
+      "trials_per_hour = 0\n"
+      "never_touch = \"dedup\"\n");
   EXPECT_THAT(fault, HasSubstr("ebb.toml:1:10: refusing to listen on '0.0.0.0:80'"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:2:1: there is no key 'gaol'; did you mean 'goal'?"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:3:8: goal: 'raed' must be one of read, write, balanced; "
                                "did you mean 'read'?"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:4:10: window: '1h' must be from 100 ms to 1 min 0 s"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:5:11: agent must be a text in quotes"));
-  EXPECT_THAT(fault, HasSubstr("ebb.toml:6:17: each socket of attach must be a text"));
-  EXPECT_EQ(std::count(fault.begin(), fault.end(), '\n'), 5);
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:6:17: each control socket of attach must be a text"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:7:31: quiet_hours: 'sutn 1:00-2:00' is no span of hours: "
+                               "'sutn' is no day, did you mean 'sun'?; write 22:00-06:00"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:8:19: trials_per_hour: must be a whole number from 1 to"));
+  EXPECT_THAT(fault, HasSubstr("ebb.toml:9:15: never_touch must be a list of texts in brackets"));
+  EXPECT_EQ(std::count(fault.begin(), fault.end(), '\n'), 8);
 }
 
 TEST(DaemonConfigTest, BrokenTomlIsOneFault) {

@@ -70,6 +70,62 @@ TEST_F(EnvelopeTest, WaitsInTrouble) {
   EXPECT_NE(envelope_.SituationFault({.usable_windows_in_row = 1}), "");
 }
 
+TEST_F(EnvelopeTest, NeverTouchesWhatTheConfigurationNames) {
+  config_.never_touch = {"knob_a"};
+  envelope_ = Envelope(config_, 1.0);
+
+  EXPECT_EQ(Fault({60, 50, 50, 50}), "knob_a is on the never-touch list of the configuration");
+  EXPECT_EQ(Fault({50, 50, 60, 50}), "");
+  EXPECT_EQ(envelope_.ConfigFault(space_), "");
+}
+
+TEST_F(EnvelopeTest, AMistypedNeverTouchNameStopsEverythingBecauseSomeKnobIsMeant) {
+  config_.never_touch = {"knob_a", "knbo_b", "zzz"};
+  envelope_ = Envelope(config_, 1.0);
+
+  EXPECT_EQ(envelope_.ConfigFault(space_),
+            "never_touch in the configuration names what is no knob of this node: 'knbo_b' (did "
+            "you mean 'knob_b'?), 'zzz'");
+}
+
+TEST_F(EnvelopeTest, TheReadCacheIsAtMostATenthOfTheHostsMemory) {
+  env::KnobSpec knob;
+  knob.name = "read_cache_bytes";
+  knob.kind = env::KnobKind::kBytes;
+  knob.max = int64_t{64} << 30;
+  knob.step = 1 << 20;
+  const env::KnobSpace space({knob});
+  config_.host_memory_bytes = uint64_t{16} << 30;
+  config_.knobs_per_trial_max = 1;
+  envelope_ = Envelope(config_, 1.0);
+  const auto fault = [&](int64_t mib) {
+    return envelope_.CandidateFault(space, env::Setting{{0}}, env::Setting{{mib << 20}}, {}, false,
+                                    10);
+  };
+
+  EXPECT_EQ(fault(1638), "");
+  EXPECT_EQ(fault(1639),
+            "read_cache_bytes would be 1.6 GiB, more than 10 % of the host's 16 GiB of memory");
+  EXPECT_EQ(envelope_.Bounds(space, 0, 0).second, int64_t{1638} << 20);
+}
+
+TEST_F(EnvelopeTest, BoundsAreOneStepFromHereAndLegal) {
+  config_.step_unit_max = 0.2;
+  envelope_ = Envelope(config_, 1.0);
+
+  EXPECT_EQ(envelope_.Bounds(space_, 0, 50), (std::pair<int64_t, int64_t>{30, 70}));
+  EXPECT_EQ(envelope_.Bounds(space_, 0, 90), (std::pair<int64_t, int64_t>{70, 100}));
+}
+
+TEST_F(EnvelopeTest, ARestartDoesNotRenewTheBudget) {
+  for (const double seconds_ago : {10.0, 600.0, 3000.0, 3500.0}) {
+    envelope_.NotePastTrial(seconds_ago);
+  }
+
+  EXPECT_NE(envelope_.SituationFault({.window = 1, .usable_windows_in_row = 9}), "");
+  EXPECT_EQ(envelope_.SituationFault({.window = 601, .usable_windows_in_row = 9}), "");
+}
+
 TEST_F(EnvelopeTest, SpendsItsBudgetOnceAnHour) {
   for (uint64_t window : {100U, 200U, 300U}) envelope_.NoteTrialStarted(window);
 
