@@ -102,6 +102,26 @@ struct ContextStatus {
   uint64_t best_change = 0;
 };
 
+// What holdback measured over a span: windows of the tuned setting against windows of the default
+// between them.
+struct UpliftSpan {
+  std::optional<Effect> effect;  // tuned over default; none: `missing` says why
+  std::string missing;
+  uint64_t blocks = 0;
+  uint64_t long_blocks = 0;  // of them, made longer because a slow knob differs from the default
+  uint64_t default_windows = 0;
+  uint64_t tuned_windows = 0;
+  int64_t from_ms = 0;  // first window of the first block
+  int64_t to_ms = 0;    // last window of the last one
+};
+struct UpliftReport {
+  UpliftSpan since_attach;
+  UpliftSpan recent;
+  uint32_t recent_hours = 0;
+  uint64_t dropped_blocks = 0;  // begun and not fit for a comparison
+  std::string last_dropped;     // why the latest was not
+};
+
 // Sums over this attachment's windows, for the counters of monitoring systems.
 struct OpTotals {
   uint64_t ops = 0;
@@ -141,6 +161,7 @@ struct NodeStatus {
   uint64_t void_windows = 0;
   uint64_t setting_version = 0;
   ContextStatus context;
+  UpliftReport uplift;
   std::optional<Change> last_change;
   std::optional<env::Observation> latest;
   NodeTotals totals;

@@ -41,6 +41,20 @@ std::string IndexText(const Json& node) {
   return text + "  (100 = default setting under this load)";
 }
 
+std::string UpliftText(const Json& uplift) {
+  const Json span = Object(uplift, "since_attach");
+  const std::string effect = EffectText(Object(span, "effect"));
+  if (effect.empty()) return Text(span, "missing");
+  std::string text = fmt::format("{} over the default since attach", effect);
+  const Json recent = Object(uplift, "recent");
+  const std::string lately = EffectText(Object(recent, "effect"));
+  if (!lately.empty()) text += fmt::format("; last {} h {}", Text(recent, "hours"), lately);
+  text += fmt::format("; from {} blocks of holdback", Text(span, "blocks"));
+  if (Number(span, "long_blocks") > 0) text += fmt::format(" ({} long)", Text(span, "long_blocks"));
+  return text + fmt::format(": {} windows of the default, {} tuned", Text(span, "default_windows"),
+                            Text(span, "tuned_windows"));
+}
+
 std::string ContextText(const Json& context) {
   const std::string id = Text(context, "id");
   if (id.empty()) return "not known yet: " + Text(context, "load");
@@ -89,6 +103,7 @@ void PrintNodePage(const Session& session, const Json& node) {
   add("goal", Text(node, "goal"));
   add("tuner", ModeText(tuner));
   add("state", fmt::format("{}: {}", Text(tuner, "state"), Text(tuner, "why")));
+  add("uplift", UpliftText(Object(node, "uplift")));
   add("context", ContextText(Object(node, "context")));
   add("index", IndexText(node));
   if (!latest.empty()) {

@@ -141,6 +141,29 @@ Json ContextOf(const engine::ContextStatus& context) {
   return json;
 }
 
+Json UpliftSpanOf(const engine::UpliftSpan& span) {
+  Json json;
+  json["effect"] = EffectOf(span.effect);
+  json["missing"] = span.missing;
+  json["blocks"] = span.blocks;
+  json["long_blocks"] = span.long_blocks;
+  json["default_windows"] = span.default_windows;
+  json["tuned_windows"] = span.tuned_windows;
+  json["from"] = TimeOrNull(span.from_ms);
+  json["to"] = TimeOrNull(span.to_ms);
+  return json;
+}
+
+Json UpliftOf(const engine::UpliftReport& uplift) {
+  Json json;
+  json["since_attach"] = UpliftSpanOf(uplift.since_attach);
+  json["recent"] = UpliftSpanOf(uplift.recent);
+  json["recent"]["hours"] = uplift.recent_hours;
+  json["dropped_blocks"] = uplift.dropped_blocks;
+  json["last_dropped"] = uplift.last_dropped;
+  return json;
+}
+
 Json OpOf(const env::OpWindow& op, double seconds) {
   const bool any = op.ops > 0;
   const auto per_second = [&](double count) {
@@ -246,6 +269,7 @@ std::string NodeJson(const engine::NodeStatus& node, const KnobSpecs& specs) {
   json["windows"] = node.windows;
   json["void_windows"] = node.void_windows;
   json["setting_version"] = node.setting_version;
+  json["uplift"] = UpliftOf(node.uplift);
   json["context"] = ContextOf(node.context);
   json["last_change"] = node.last_change ? ChangeOf(*node.last_change, specs) : Json();
   json["latest"] = node.latest ? ObservationOf(*node.latest) : Json();

@@ -53,12 +53,17 @@ std::string Envelope::ConfigFault(const env::KnobSpace& space) const {
                      fmt::join(unknown, ", "));
 }
 
-std::string Envelope::SituationFault(const Situation& situation) const {
+std::string Envelope::TroubleFault(const Situation& situation) const {
   if (situation.draining_by_operator) return "an operator is draining the cache";
   if (situation.dirty_share > config_.dirty_share_max) {
     return fmt::format("the cache is nearly full of data not yet destaged ({:.0f} %)",
                        100 * situation.dirty_share);
   }
+  return {};
+}
+
+std::string Envelope::SituationFault(const Situation& situation) const {
+  if (std::string trouble = TroubleFault(situation); !trouble.empty()) return trouble;
   if (situation.usable_windows_in_row < config_.usable_windows_min) {
     return situation.unusable_reason.empty()
                ? "too few usable windows in a row"

@@ -49,6 +49,8 @@ class Envelope {
   // fits none of them may be meant for one that would be touched then. Empty when all is well.
   std::string ConfigFault(const env::KnobSpace& space) const;
   bool NeverTouches(std::string_view knob) const;
+  // Trouble on the node in which nothing but its trusted setting may run; empty when there is none.
+  std::string TroubleFault(const Situation& situation) const;
   // Why no trial may start now, whatever the candidate; empty when one may.
   std::string SituationFault(const Situation& situation) const;
   // Why `candidate` may not be tried; empty when it may.

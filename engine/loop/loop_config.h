@@ -31,8 +31,10 @@ struct LoopConfig {
   uint32_t settle_windows_max = 20;  // caps what the knobs ask for
   uint32_t lease_windows = 5;        // a candidate lives this long without the sidecar
   uint64_t lease_ms_min = 3000;
-  double holdback_share = 0.05;  // of windows that run the default, to keep the index honest
-  uint32_t holdback_block_windows = 10;
+  // Of the windows run the default, to keep the index honest and to measure the uplift.
+  double holdback_share = 0.05;
+  uint32_t holdback_block_windows = 10;  // measured; more where a slow knob differs
+  uint32_t uplift_hours = 24;            // of the recent uplift
   uint32_t recheck_after_windows = 150;  // probation of a kept change; 0: never
   uint32_t nulls_before_back_off = 3;
   uint32_t back_off_windows = 10;  // doubles with every further null

@@ -11,7 +11,7 @@
 namespace ebb::engine {
 namespace {
 
-constexpr size_t kIncumbentWindowsMax = 60;
+constexpr size_t kIncumbentWindowsMax = 90;
 constexpr int64_t kMinuteMs = 60'000;
 constexpr uint32_t kBaselineSaveWindows = 60;
 constexpr uint32_t kUnknownWindowsBeforeHoldback = 3;
@@ -32,6 +32,7 @@ NodeLoop::NodeLoop(const NodeLoopParts& parts, NodeRecord record,
       shift_(parts.config.shift),
       contexts_(parts.config.shift.reference_windows_min),
       incumbent_windows_(kIncumbentWindowsMax),
+      holdback_schedule_(parts.config.holdback_share, std::hash<std::string>{}(record.id)),
       record_(std::move(record)) {
   goal_ = record_.goal;
   mode_ = record_.mode;
@@ -127,6 +128,7 @@ void NodeLoop::JudgeLoad(const env::Observation& observation) {
   if (!shift) return FollowContext(observation);
   const std::string text = "the load became a different one: " + *shift;
   if (trial_) AbortTrial(text);
+  DropBlock("the load shifted");
   contexts_.NewStretch();
   if (envelope_) envelope_->SetContext("");
   HistoryWrite write;
@@ -146,6 +148,7 @@ void NodeLoop::LearnFromIncumbent(const env::Observation& observation) {
     return;
   }
   incumbent_windows_.Add(window_, observation, reading_.known);
+  NoteTunedWindow(observation);
   if (!IncumbentIsDefault()) return;
   baseline_.Learn(FeaturesOf(observation.descriptor), MeasureComponents(observation.metrics));
   ++learned_in_load_;
@@ -220,7 +223,7 @@ void NodeLoop::ConsiderNextStep(const env::Observation& observation) {
                     "waiting until the latest change of setting has settled");
   }
   const bool recheck_due = recheck_ && window_ >= recheck_->due_window;
-  if (tuning_allowed() && !recheck_due && HoldbackIsDue()) return StartHoldback("scheduled");
+  if (AttendHoldback()) return;
   const std::optional<Recommendation> advice = OpenRecommendation();
   const bool approved = advice && advice->state == RecommendationState::kApproved;
   if (!recheck_due && !approved && window_ < next_proposal_window_) {
@@ -237,13 +240,6 @@ void NodeLoop::ConsiderNextStep(const env::Observation& observation) {
   }
   if (tuning_allowed() && recheck_due) return StartRecheck();
   ConsiderProposal(observation);
-}
-
-bool NodeLoop::HoldbackIsDue() const {
-  const double share = parts_.config.holdback_share;
-  if (share <= 0 || IncumbentIsDefault()) return false;
-  return static_cast<double>(window_ - last_holdback_window_) >=
-         parts_.config.holdback_block_windows / share;
 }
 
 void NodeLoop::ConsiderProposal(const env::Observation& observation) {
@@ -432,6 +428,7 @@ void NodeLoop::Publish(const env::Observation* observation) {
   status_.pause_reason = record_.pause_reason;
   status_.baseline_progress = progress_;
   status_.setting_version = setting_version_;
+  status_.uplift = MakeUpliftReport();
   status_.context = contexts_.Status(std::string(GoalWord(goal_)));
   if (agent_) status_.agent = agent_->name();
   if (!status_.connected) return;

@@ -35,6 +35,7 @@
 #include "engine/loop/recommendation_book.h"
 #include "engine/loop/window_log.h"
 #include "engine/tuner_service.h"
+#include "engine/uplift/uplift_ledger.h"
 
 namespace ebb::engine {
 
@@ -118,7 +119,6 @@ class NodeLoop {
   void JudgeLoad(const env::Observation& observation);
   void LearnFromIncumbent(const env::Observation& observation);
   void ConsiderNextStep(const env::Observation& observation);
-  bool HoldbackIsDue() const;
   void ConsiderProposal(const env::Observation& observation);
   void NoteRefused(const std::string& why);
   void NoteNull();
@@ -170,7 +170,19 @@ class NodeLoop {
   env::Setting CandidateOf(const Recommendation& advice) const;
   std::string AdviceFault(const Recommendation& advice) const;
 
-  // node_loop_trial.cc: trials, holdback blocks and their ends.
+  // node_loop_holdback.cc: the default's turns, and what they prove.
+  HoldbackPlan PlanOfHoldback() const;
+  // Whether this window belongs to a holdback that is due or not over yet.
+  bool AttendHoldback();
+  void StartHoldback(const std::string& why);
+  void StepHoldback(const env::Observation& observation);
+  void EndHoldback(const std::string& why);
+  void NoteTunedWindow(const env::Observation& observation);
+  void DropBlock(const std::string& why);
+  UpliftReport MakeUpliftReport() const;
+  void LoadUplift();
+
+  // node_loop_trial.cc: trials and their ends.
   // `change_id`: of the recommendation that was approved; 0: a new change.
   void StartTrial(const agents::Proposal& proposal, const std::string& actor, bool recheck,
                   uint64_t change_id = 0);
@@ -183,9 +195,6 @@ class NodeLoop {
   void AbortTrial(const std::string& reason);
   void FinishTrial();
   void SettleIncumbent(const Change& change, bool kept, const env::Setting& to);
-  void StartHoldback(const std::string& why);
-  void StepHoldback(const env::Observation& observation);
-  void EndHoldback(const std::string& why);
   void RenewLease();
   void AddStep(Change& change, const std::string& step, const std::string& text) const;
   absl::Status WriteChange(Change& change, const std::string& event);
@@ -229,6 +238,10 @@ class NodeLoop {
   WindowLog incumbent_windows_;
   std::optional<ActiveTrial> trial_;
   std::optional<Holdback> holdback_;
+  HoldbackSchedule holdback_schedule_;
+  std::optional<HoldbackBlock> block_;  // begun with a holdback, ends some windows after it
+  int64_t block_deadline_window_ = 0;
+  UpliftLedger uplift_;
   std::optional<Recheck> recheck_;
   env::Setting incumbent_;
   env::Setting standard_;  // what the index calls the default
@@ -237,7 +250,6 @@ class NodeLoop {
   int64_t window_ = 0;          // numbers every window of this object
   int64_t settled_window_ = 0;  // windows before it still show an earlier setting
   int64_t next_proposal_window_ = 0;
-  int64_t last_holdback_window_ = 0;
   uint32_t usable_in_row_ = 0;
   uint32_t unknown_in_row_ = 0;
   uint32_t nulls_in_row_ = 0;

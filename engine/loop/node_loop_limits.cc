@@ -57,7 +57,8 @@ absl::Status NodeLoop::SeedBudget() {
   EBB_ASSIGN_OR_RETURN(const std::vector<Change> recent,
                        parts_.history.Changes(record().id, query));
   for (const Change& change : recent) {  // newest first
-    const bool by_us = change.actor.starts_with("agent:") || change.actor == kGuardActor;
+    const bool by_us = change.actor.starts_with("agent:") ||
+                       change.actor.starts_with(kContextActor) || change.actor == kGuardActor;
     // A clock that was set back makes an hour that has passed look like one to come.
     if (!by_us || change.applied_ms <= now_ms - kHourMs || change.applied_ms > now_ms) continue;
     envelope_->NotePastTrial(static_cast<double>(now_ms - change.applied_ms) / kMsPerSecond);

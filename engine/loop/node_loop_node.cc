@@ -80,6 +80,7 @@ absl::Status NodeLoop::Connect() {
     if (saved) baseline_.Load(*saved).IgnoreError();
   }
   LoadContexts();
+  LoadUplift();
   EBB_RETURN_IF_ERROR(Reconcile());
   EBB_ASSIGN_OR_RETURN(std::unique_ptr<agents::Agent> agent,
                        parts_.make_agent(known.id, environment_->info(), environment_->space()));
@@ -100,6 +101,7 @@ void NodeLoop::Disconnect(const absl::Status& why) {
   agent_.reset();
   trial_.reset();
   holdback_.reset();
+  DropBlock("the node could not be reached");
   incumbent_windows_.Clear();
   shift_.Reset();
   contexts_.NewStretch();
@@ -317,6 +319,7 @@ void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::st
   change.verdict_reason =
       "somebody else's value wins; these knobs are pinned until an operator releases them";
   AddStep(change, "observed", change.reason);
+  DropBlock("somebody else changed the setting");
   incumbent_ = state.incumbent;
   incumbent_windows_.Clear();
   recheck_.reset();
@@ -386,6 +389,7 @@ absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
   change.verdict = Verdict::kKeep;
   change.verdict_reason = "restored and read back";
   AddStep(change, "restored", change.verdict_reason);
+  DropBlock("the setting from before attach came back");
   SettleIncumbent(change, /*kept=*/true, target);
   incumbent_windows_.Clear();
   recheck_.reset();
@@ -486,7 +490,8 @@ void NodeLoop::Forget() {
   write.documents = {{RecordKey(id), std::nullopt},
                      {BaselineKey(id), std::nullopt},
                      {ContextKey(id), std::nullopt},
-                     {RecommendationsKey(id), std::nullopt}};
+                     {RecommendationsKey(id), std::nullopt},
+                     {UpliftKey(id), std::nullopt}};
   const auto agent_states = parts_.history.Documents(AgentKey(id, ""));
   if (agent_states.ok()) {
     for (const auto& [key, state] : *agent_states) write.documents.emplace_back(key, std::nullopt);

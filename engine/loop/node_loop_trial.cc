@@ -350,67 +350,6 @@ void NodeLoop::StartRecheck() {
   StartTrial(proposal, std::string(kGuardActor), /*recheck=*/true);
 }
 
-void NodeLoop::StartHoldback(const std::string& why) {
-  if (const std::string fault = HoldbackFault(); !fault.empty()) {
-    last_holdback_window_ = window_;
-    return SetState(TunerState::kObserving,
-                    fmt::format("the default cannot run for a while ({}), because {}", why, fault));
-  }
-  const env::Setting standard = standard_;
-  last_holdback_window_ = window_;
-  {
-    const std::lock_guard lock(mutex_);
-    record_.open =
-        OpenWork{OpenWork::Kind::kHoldback, 0, NameSetting(environment_->space(), standard), ""};
-    HistoryWrite write;
-    write.events = {{parts_.clock.WallMs(), status_.id, "holdback",
-                     "the default runs for a short time, to keep the index honest: " + why}};
-    if (const absl::Status written = WriteLocked(std::move(write)); !written.ok()) {
-      record_.open.reset();
-      return;
-    }
-  }
-  env::LeaseTerms terms;
-  terms.lease_ms = LeaseMs();
-  terms.actor = kGuardActor;
-  terms.reason = "holdback: " + why;
-  const absl::StatusOr<env::AppliedSetting> applied =
-      environment_->Apply(standard, setting_version_, terms);
-  holdback_ = Holdback{applied.ok() ? applied->lease : "", parts_.config.holdback_block_windows,
-                       SettleWindows(incumbent_, standard)};
-  if (!applied.ok()) return EndHoldback(std::string(applied.status().message()));
-  if (progress_ < 1) holdback_->windows_left = parts_.config.learn_windows;
-  setting_version_ = applied->version;
-  SetState(progress_ < 1 ? TunerState::kLearningBaseline : TunerState::kObserving,
-           "the default runs for a few windows: " + why);
-}
-
-void NodeLoop::StepHoldback(const env::Observation& observation) {
-  if (holdback_->settle_left > 0) {
-    --holdback_->settle_left;
-    return;
-  }
-  const ComponentLogs logs = MeasureComponents(observation.metrics);
-  if (observation.valid && !observation.setting_changed && (logs.has_read || logs.has_write) &&
-      observation.setting == standard_) {
-    baseline_.Learn(FeaturesOf(observation.descriptor), logs);
-    ++learned_in_load_;
-  }
-  if (--holdback_->windows_left == 0) EndHoldback("done");
-}
-
-void NodeLoop::EndHoldback(const std::string& why) {
-  const absl::Status reverted = RevertLease(holdback_->lease, "end of the holdback: " + why);
-  holdback_.reset();
-  if (!reverted.ok()) return Disconnect(reverted);
-  settled_window_ = window_ + 1 + SettleWindows(incumbent_, standard_);
-  const std::lock_guard lock(mutex_);
-  record_.open.reset();
-  HistoryWrite write;
-  write.documents = {{BaselineKey(status_.id), baseline_.Save()}};
-  WriteLocked(std::move(write)).IgnoreError();  // shows in the status
-}
-
 void NodeLoop::RenewLease() {
   const std::string lease = trial_ ? trial_->lease : holdback_->lease;
   if (lease.empty()) return;

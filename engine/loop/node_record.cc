@@ -109,6 +109,7 @@ absl::StatusOr<NodeRecord> RecordFromJson(std::string_view text) {
 std::string RecordKey(std::string_view node) { return fmt::format("{}{}", kRecordPrefix, node); }
 std::string BaselineKey(std::string_view node) { return fmt::format("baseline/{}", node); }
 std::string ContextKey(std::string_view node) { return fmt::format("context/{}", node); }
+std::string UpliftKey(std::string_view node) { return fmt::format("uplift/{}", node); }
 std::string AgentKey(std::string_view node, std::string_view agent) {
   return fmt::format("agent/{}/{}", node, agent);
 }

@@ -61,6 +61,7 @@ absl::StatusOr<NodeRecord> RecordFromJson(std::string_view text);
 std::string RecordKey(std::string_view node);
 std::string BaselineKey(std::string_view node);
 std::string ContextKey(std::string_view node);
+std::string UpliftKey(std::string_view node);
 std::string AgentKey(std::string_view node, std::string_view agent);
 std::string RecommendationsKey(std::string_view node);
 inline constexpr std::string_view kRecordPrefix = "node/";

@@ -48,9 +48,11 @@ size_t WindowLog::CountKnown(int64_t oldest_window) const {
   return count;
 }
 
-std::vector<env::Observation> WindowLog::Observations() const {
+std::vector<env::Observation> WindowLog::Observations(int64_t oldest_window) const {
   std::vector<env::Observation> observations;
-  for (const Entry& entry : entries_) observations.push_back(entry.observation);
+  for (const Entry& entry : entries_) {
+    if (entry.window >= oldest_window) observations.push_back(entry.observation);
+  }
   return observations;
 }
 

@@ -29,7 +29,8 @@ class WindowLog {
                                  int64_t oldest_window) const;
   // How many Samples would give at most; cheap.
   size_t CountKnown(int64_t oldest_window) const;
-  std::vector<env::Observation> Observations() const;
+  // Those not older than `oldest_window`, oldest first.
+  std::vector<env::Observation> Observations(int64_t oldest_window = 0) const;
 
  private:
   struct Entry {

@@ -174,7 +174,9 @@ void SimpleModelEnvironment::StepNoise() {
 
 void SimpleModelEnvironment::FillMetrics(const Load& load, const Performance& performance,
                                          WindowMetrics& metrics) {
-  const double drift = config_.drift_per_window * static_cast<double>(windows_);
+  const uint64_t drifted =
+      std::min(windows_, config_.drift_to_window) - std::min(windows_, config_.drift_from_window);
+  const double drift = config_.drift_per_window * static_cast<double>(drifted);
   const double read_speed = std::exp(performance.read + drift);
   const double write_speed = std::exp(performance.write + drift);
   // Seconds a request takes at the best setting: Little's law when the clients wait for
@@ -201,7 +203,8 @@ void SimpleModelEnvironment::FillMetrics(const Load& load, const Performance& pe
   metrics.dirty_bytes = kGiB / 4;
   metrics.clean_bytes = kGiB / 4;
   metrics.free_bytes = kGiB / 2;
-  metrics.dirty_share = 0.3;
+  metrics.dirty_share = dirty_share_;
+  metrics.draining_by_operator = draining_;
   metrics.logical_bytes = 2 * kGiB;
   metrics.unique_bytes = kGiB;
   metrics.physical_bytes = kGiB / 2;

@@ -58,6 +58,8 @@ struct SimpleModelConfig {
   double noise_cv = 0.05;
   double autocorrelation = 0.5;
   double drift_per_window = 0;
+  uint64_t drift_from_window = 0;         // it drifts from here ...
+  uint64_t drift_to_window = UINT64_MAX;  // ... to here, and stays there
   // After a change the effect approaches its end as 1 - exp(-t / settle_windows); 0 = at once.
   double settle_windows = 0;
 
@@ -97,6 +99,9 @@ class SimpleModelEnvironment final : public Environment {
   // Faults on cue.
   void FailNextApply(absl::Status status) { next_apply_failure_ = std::move(status); }
   void FailNextObserve(absl::Status status) { next_observe_failure_ = std::move(status); }
+  // Of the write space, from now on.
+  void SetDirtyShare(double share) { dirty_share_ = share; }
+  void SetDraining(bool draining) { draining_ = draining; }
   void VoidNextWindow(std::string reason) { next_void_reason_ = std::move(reason); }
   // Somebody else sets the knobs: ends any lease.
   void ChangeFromOutside(const Setting& setting);
@@ -160,6 +165,8 @@ class SimpleModelEnvironment final : public Environment {
   absl::Status next_apply_failure_;
   absl::Status next_observe_failure_;
   std::string next_void_reason_;
+  double dirty_share_ = 0.3;
+  bool draining_ = false;
 };
 
 }  // namespace ebb::env

@@ -90,6 +90,13 @@ NodeStatus OneNode(const std::string& id, const std::string& control_socket) {
   node.context = {"c3", "60 % reads of 4 KiB",      true,
                   900,  FakeTunerService::kStartMs, Effect{0.08, 0.03, 0.13},
                   5};
+  node.uplift.since_attach = {
+      Effect{0.081, 0.052, 0.11},         "", 12, 2, 200, 400, FakeTunerService::kStartMs,
+      FakeTunerService::kStartMs + 60'000};
+  node.uplift.recent.missing = "not enough holdback yet: 2 of 5 blocks";
+  node.uplift.recent_hours = 24;
+  node.uplift.dropped_blocks = 1;
+  node.uplift.last_dropped = "the load shifted";
   node.index_now = 112.5;
   node.index_minute = 110;
   node.windows = 60;

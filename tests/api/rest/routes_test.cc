@@ -39,6 +39,12 @@ TEST_F(RoutesTest, NodesTellStateGoalIndexAndLastWindow) {
   EXPECT_EQ(node["latest"]["cache"]["dirty_share"], 0.25);
   EXPECT_EQ(node["last_change"]["id"], "5");
   EXPECT_EQ(node["last_change"]["context"], "c3");
+  EXPECT_EQ(node["uplift"]["since_attach"]["effect"]["mean"], 0.081);
+  EXPECT_EQ(node["uplift"]["since_attach"]["blocks"], 12);
+  EXPECT_EQ(node["uplift"]["recent"]["effect"], nullptr);
+  EXPECT_EQ(node["uplift"]["recent"]["hours"], 24);
+  EXPECT_NE(node["uplift"]["recent"]["missing"], "");
+  EXPECT_EQ(node["uplift"]["last_dropped"], "the load shifted");
   EXPECT_EQ(node["context"]["id"], "c3");
   EXPECT_EQ(node["context"]["remembered"], true);
   EXPECT_EQ(node["context"]["best_effect"]["mean"], 0.08);
