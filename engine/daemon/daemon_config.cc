@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -26,11 +28,11 @@ constexpr uint64_t kWindowNsMax = 60 * kNsPerS;
 constexpr std::array<std::string_view, 5> kLogLevels = {"debug", "info", "warning", "error", "off"};
 constexpr int64_t kMsPerS = 1'000;
 constexpr uint64_t kKeepNsMin = 3600 * kNsPerS;
-constexpr std::array<std::string_view, 16> kKeys = {
-    "agent",     "attach",       "goal",        "keep_10min", "keep_10s",
-    "keep_1min", "keep_windows", "listen",      "log_level",  "maintenance",
-    "mode",      "never_touch",  "quiet_hours", "state_dir",  "trials_per_hour",
-    "window"};
+constexpr double kHoldbackShareMax = 0.5;
+constexpr std::array<std::string_view, 17> kKeys = {
+    "agent",       "attach",       "goal",      "holdback",        "keep_10min",  "keep_10s",
+    "keep_1min",   "keep_windows", "listen",    "log_level",       "maintenance", "mode",
+    "never_touch", "quiet_hours",  "state_dir", "trials_per_hour", "window"};
 constexpr int64_t kTrialsPerHourMax = 3600;
 
 // Keys whose value is taken as it stands.
@@ -149,6 +151,15 @@ void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
   if (key == "trials_per_hour") return ReadTrialsPerHour(node, config, faults);
   const std::optional<std::string> text = TextOf(node, key, faults);
   if (!text) return;
+  if (key == "holdback") {
+    const auto share = ParseHoldbackShare(*text);
+    if (share.ok()) {
+      config.holdback_share = *share;
+    } else {
+      faults.Add(node, fmt::format("holdback: {}", std::string(share.status().message())));
+    }
+    return;
+  }
   if (key == "window") {
     const auto window_ns = ParseWindowNs(*text);
     if (window_ns.ok()) {
@@ -206,6 +217,22 @@ absl::StatusOr<uint64_t> ParseWindowNs(std::string_view text) {
                                                   FormatDurationNs(kWindowNsMax)));
   }
   return ns;
+}
+
+absl::StatusOr<double> ParseHoldbackShare(std::string_view text) {
+  std::string_view digits = text;
+  const bool is_share = digits.ends_with('%');
+  if (is_share) digits.remove_suffix(1);
+  while (digits.ends_with(' ')) digits.remove_suffix(1);
+  const char* end = digits.data() + digits.size();
+  double percent = 0;
+  const auto [stop, fault] = std::from_chars(digits.data(), end, percent);
+  if (!is_share || fault != std::errc() || stop != end || !(percent >= 0) ||
+      percent > 100 * kHoldbackShareMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' must be a share from 0% to {:.0f}%", text, 100 * kHoldbackShareMax));
+  }
+  return percent / 100;
 }
 
 absl::Status ReadConfigText(std::string_view text, const std::string& name, DaemonConfig& config) {
@@ -296,6 +323,9 @@ std::string ConfigText(const DaemonConfig& config) {
     toml::array array;
     for (const std::string& element : config.*list.member) array.push_back(element);
     whole.insert(list.key, array);
+  }
+  if (config.holdback_share) {
+    whole.insert("holdback", fmt::format("{:g}%", 100 * *config.holdback_share));
   }
   text << whole << "\n";
   return text.str();

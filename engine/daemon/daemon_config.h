@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ struct DaemonConfig {
   std::string goal = "balanced";
   std::string mode = "auto";
   uint64_t window_ns = kNsPerS;  // length of a measurement window, 100 ms to 1 min
+  // Share of the windows in which the default runs, to measure what tuning brings; 0 to 0.5.
+  std::optional<double> holdback_share;  // none: the engine's own
   std::string log_level = "info";
   // Keys keep_windows, keep_10s, keep_1min, keep_10min.
   SeriesRetention keep;
@@ -43,6 +46,9 @@ absl::Status ReadConfigFile(const std::string& path, DaemonConfig& config);
 
 // The window of a text such as "1s" or "250ms".
 absl::StatusOr<uint64_t> ParseWindowNs(std::string_view text);
+
+// The share of a text such as "5%" or "2.5 %".
+absl::StatusOr<double> ParseHoldbackShare(std::string_view text);
 
 // Every fault of a whole configuration, one a line, each naming its key.
 absl::Status CheckConfig(const DaemonConfig& config);

@@ -72,6 +72,7 @@ struct Arguments {
   std::optional<std::string> goal;
   std::optional<std::string> mode;
   std::optional<std::string> window;
+  std::optional<std::string> holdback;
   std::optional<std::string> log_level;
 };
 
@@ -91,6 +92,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--goal", arguments.goal, "read, write or balanced (default)");
   app.add_option("--mode", arguments.mode, "observe, recommend, approve or auto (default)");
   app.add_option("--window", arguments.window, "length of a measurement, e.g. 1s (default)");
+  app.add_option("--holdback", arguments.holdback,
+                 "share of the time in which the default runs, to measure what tuning brings: 5% "
+                 "(default), 0% for never");
   app.add_option("--log-level", arguments.log_level, "debug, info (default), warning, error, off");
   app.set_version_flag("--version", "ebbd " EBB_VERSION);
   app.footer(kFooter);
@@ -113,6 +117,11 @@ absl::StatusOr<DaemonConfig> MakeConfig(const Arguments& arguments) {
     const auto window_ns = ParseWindowNs(*arguments.window);
     if (!window_ns.ok()) return Annotate(window_ns.status(), "--window");
     config.window_ns = *window_ns;
+  }
+  if (arguments.holdback) {
+    const auto share = ParseHoldbackShare(*arguments.holdback);
+    if (!share.ok()) return Annotate(share.status(), "--holdback");
+    config.holdback_share = *share;
   }
   EBB_RETURN_IF_ERROR(CheckConfig(config));
   return config;
@@ -228,6 +237,7 @@ absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSig
                        OpenHistory(state->path() + "/history", {.keep = config.keep}));
   LoopConfig loop = parts.loop;
   ApplyConfig(config, loop);
+  if (config.holdback_share) loop.holdback_share = *config.holdback_share;
   loop.envelope.host_memory_bytes = HostMemoryBytes();
   const AgentFactory make_agent = [&](const std::string& node, const env::EnvironmentInfo&,
                                       const env::KnobSpace&) {

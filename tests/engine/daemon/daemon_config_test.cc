@@ -10,6 +10,7 @@ namespace ebb::engine {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string Fault(std::string_view text) {
   DaemonConfig config;
@@ -30,6 +31,7 @@ agent = "random"
 goal = "write"
 mode = "observe"
 window = "250ms"
+holdback = "2.5 %"
 log_level = "debug"
 keep_windows = "12h"
 keep_10s = "1d"
@@ -48,6 +50,7 @@ trials_per_hour = 7
   EXPECT_EQ(config.goal, "write");
   EXPECT_EQ(config.mode, "observe");
   EXPECT_EQ(config.window_ns, 250 * kNsPerMs);
+  EXPECT_EQ(config.holdback_share, 0.025);
   EXPECT_EQ(config.keep.windows_ms, 12 * 3'600'000);
   EXPECT_EQ(config.keep.ten_seconds_ms, kMsPerDay);
   EXPECT_EQ(config.keep.minutes_ms, 8 * kMsPerDay);
@@ -58,6 +61,20 @@ trials_per_hour = 7
   EXPECT_EQ(loop.schedule.maintenance.at(0).from_minute, 120);
   EXPECT_EQ(loop.envelope.never_touch, std::vector<std::string>{"flush_group_us"});
   EXPECT_EQ(loop.envelope.trials_per_hour_max, 7U);
+}
+
+TEST(DaemonConfigTest, HoldbackIsAShareOfTheTime) {
+  EXPECT_EQ(*ParseHoldbackShare("0%"), 0);
+  EXPECT_EQ(*ParseHoldbackShare("50%"), 0.5);
+  for (const char* wrong : {"5", "51%", "-1%", "%", "five%", "nan%"}) {
+    EXPECT_FALSE(ParseHoldbackShare(wrong).ok()) << wrong;
+  }
+  EXPECT_THAT(Fault("holdback = \"60%\""),
+              HasSubstr("ebb.toml:1:12: holdback: '60%' must be a share from 0% to 50%"));
+  DaemonConfig config;
+  EXPECT_THAT(ConfigText(config), Not(HasSubstr("holdback")));  // the engine's own
+  config.holdback_share = 0.025;
+  EXPECT_THAT(ConfigText(config), HasSubstr("holdback = '2.5%'"));
 }
 
 TEST(DaemonConfigTest, ACoarserLevelOfTheSeriesIsNotKeptShorter) {
