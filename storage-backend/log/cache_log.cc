@@ -263,6 +263,23 @@ CacheLog::Place CacheLog::FindLocked(uint64_t block) {
   return place;
 }
 
+CacheLog::Place CacheLog::FindNextLocked(const Place& before, uint64_t block) {
+  const bool has_place = before.kind == Place::Kind::kDevice || before.kind == Place::Kind::kBuffer;
+  const uint32_t cache_block = before.cache_block + 1;
+  if (!has_place || !map_.IsAt(block, cache_block)) return FindLocked(block);
+  // Between two groups, and two segments, is a header: the neighbour is of the same ones.
+  Place place = before;
+  place.crc32c = map_.Crc(cache_block);
+  place.cache_block = cache_block;
+  if (place.kind == Place::Kind::kBuffer) {
+    place.data += kCacheBlockBytes;
+    groups_[place.pin]->pins.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    map_.Pin(place.pin);
+  }
+  return place;
+}
+
 void CacheLog::Unpin(const Place& place) {
   if (place.kind == Place::Kind::kBuffer) {
     groups_[place.pin]->pins.fetch_sub(1, std::memory_order_release);

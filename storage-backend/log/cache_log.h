@@ -133,6 +133,9 @@ class CacheLog {
   // both is one step and no reader sees a block go back.
   std::mutex& mutex() { return mutex_; }
   Place FindLocked(uint64_t block);
+  // The same for the block after the one that is at `before`: both were written together, most
+  // often, and then it takes no look-up.
+  Place FindNextLocked(const Place& before, uint64_t block);
   // Whether the newest version of `block` is in the log and not yet in the capacity tier.
   bool IsDirtyLocked(uint64_t block) const {
     const uint32_t cache_block = map_.Find(block);

@@ -43,6 +43,11 @@ class LogMap {
   // --- blocks ---
   // The cache block that holds the newest version of `block`, or kNoCacheBlock.
   uint32_t Find(uint64_t block) const { return index_.Find(static_cast<uint32_t>(block)); }
+  // Whether Find(block) would be `cache_block`; cheaper, where one has a guess.
+  bool IsAt(uint64_t block, uint32_t cache_block) const {
+    return cache_block < geometry_.end_block() && infos()[cache_block].block == block &&
+           live_.Get(cache_block);
+  }
   uint32_t Crc(uint32_t cache_block) const { return infos()[cache_block].crc32c; }
   bool IsDirty(uint32_t cache_block) const { return dirty_.Get(cache_block); }
   void Prefetch(uint64_t block) const { index_.Prefetch(static_cast<uint32_t>(block)); }

@@ -115,6 +115,7 @@ void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, Rea
   plan.copies = false;
   plan.blocks.clear();
   bool misses = false;
+  CacheLog::Place before;
   const std::lock_guard lock(log_->mutex());
   for (uint64_t block = first_block; block < first_block + count; ++block) {
     BlockPlan& one = plan.blocks.emplace_back();
@@ -122,9 +123,10 @@ void VolumeImpl::PlanRead(uint64_t first_block, uint32_t count, bool client, Rea
     one.slot = read_cache_.FindAndPin(block);
     if (one.slot != nullptr) {
       one.source = Source::kDram;
+      before = {};
       continue;
     }
-    one.place = log_->FindLocked(block);
+    one.place = before = log_->FindNextLocked(before, block);
     switch (one.place.kind) {
       case CacheLog::Place::Kind::kAbsent:
         one.source = Source::kCapacity;

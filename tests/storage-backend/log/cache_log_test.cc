@@ -1,5 +1,6 @@
 #include "storage-backend/log/cache_log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/crc32c.h"
+#include "base/rng.h"
 #include "fmt/format.h"
 #include "storage-backend/device/mem_device.h"
 #include "storage-backend/metadata/mem_metadata.h"
@@ -104,6 +106,47 @@ TEST_F(CacheLogTest, ReadsBackFromTheOpenGroupAndFromTheDevice) {
     EXPECT_EQ(Read(block), std::to_string(100 + block));
   }
   EXPECT_EQ(Read(20), "absent");
+}
+
+// Whatever lies before a block, and wherever: in a buffer, on the device, overwritten, zeroed,
+// destaged.
+TEST_F(CacheLogTest, TheNextBlockIsFoundWhereALookUpFindsIt) {
+  constexpr uint64_t kBlocks = 24;
+  Rng rng(5);
+  uint64_t value = 0;
+  size_t side_by_side = 0;
+  for (int step = 0; step < 2000; ++step) {
+    const uint64_t first = rng.Below(kBlocks);
+    const uint64_t action = rng.Below(20);
+    if (action == 0) {
+      ASSERT_TRUE(log_->Flush().ok());
+    } else if (action == 1) {
+      ASSERT_TRUE(log_->AppendRange(EntryKind::kTrim, first, 1 + rng.Below(3), 1).ok());
+    } else if (action == 2 || log_->fill() > 0.7) {
+      DestageAll();
+    } else {
+      for (uint64_t block = first; block < std::min(first + 5, kBlocks); ++block) {
+        Write(block, ++value);
+      }
+    }
+    const std::lock_guard lock(log_->mutex());
+    CacheLog::Place before;
+    for (uint64_t block = 0; block < kBlocks + 1; ++block) {
+      const CacheLog::Place looked_up = log_->FindLocked(block);
+      const CacheLog::Place next = log_->FindNextLocked(before, block);
+      EXPECT_EQ(next.kind, looked_up.kind);
+      EXPECT_EQ(next.cache_block, looked_up.cache_block);
+      EXPECT_EQ(next.crc32c, looked_up.crc32c);
+      EXPECT_EQ(next.pin, looked_up.pin);
+      EXPECT_EQ(next.data, looked_up.data);
+      side_by_side += next.cache_block == before.cache_block + 1 ? 1 : 0;
+      log_->Unpin(looked_up);
+      log_->Unpin(next);
+      before = next;
+    }
+    ASSERT_FALSE(HasFailure()) << "step " << step;
+  }
+  EXPECT_GT(side_by_side, 1000U);
 }
 
 TEST_F(CacheLogTest, TheNewestVersionWins) {
