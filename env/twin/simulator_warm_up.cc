@@ -17,7 +17,7 @@ void Simulator::DestageWithoutTime(double until_fill) {
     log_.EndFlush(log_.BeginFlush(now_ns_));
     ApplyRanges(now_ns_);
     chosen_.clear();
-    log_.CollectDirty(std::max<size_t>(bytes / kBlockBytes, 1), 0, chosen_);
+    log_.CollectDirty(std::max<size_t>(bytes / kBlockBytes, 1), until_fill, chosen_);
     if (!chosen_.empty()) {
       while (!capacity_.HasRoomFor(chosen_.size())) {
         compaction_reads_.clear();

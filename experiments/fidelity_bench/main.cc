@@ -21,12 +21,14 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "base/text_file.h"
+#include "env/twin/calibration.h"
 #include "env/twin/fit/fit_target.h"
 #include "env/twin/fit/node_costs.h"
 #include "env/twin/sweep.h"
 #include "env/twin/twin_environment.h"
 #include "experiments/fidelity_bench/fidelity_figures.h"
 #include "experiments/fidelity_bench/live_file.h"
+#include "experiments/fidelity_bench/statistics.h"
 #include "experiments/fidelity_bench/twin_node.h"
 #include "experiments/fidelity_bench/verdict.h"
 #include "experiments/storage_bench/bench_report.h"
@@ -198,6 +200,21 @@ absl::Status Fit(const Arguments& arguments, const std::vector<Workload>& worklo
   return arguments.quick ? absl::OkStatus() : FitDevices(workloads, results);
 }
 
+// The middle of each latency that the twin is calibrated by.
+env::WindowMetrics MiddleOf(const std::vector<Outcome>& repeats) {
+  env::WindowMetrics middle = repeats.front().metrics;
+  const auto take = [&](env::OpWindow env::WindowMetrics::*kind, double env::OpWindow::*value) {
+    std::vector<double> values;
+    for (const Outcome& outcome : repeats) values.push_back(outcome.metrics.*kind.*value);
+    middle.*kind.*value = Quantile(values, 0.5);
+  };
+  for (const auto kind : {&env::WindowMetrics::read, &env::WindowMetrics::write}) {
+    take(kind, &env::OpWindow::p50_ns);
+    take(kind, &env::OpWindow::p99_ns);
+  }
+  return middle;
+}
+
 absl::Status Simulate(const std::vector<Workload>& workloads,
                       const std::vector<env::Setting>& settings, bool class_devices,
                       LiveResults& results) {
@@ -205,7 +222,17 @@ absl::Status Simulate(const std::vector<Workload>& workloads,
     const twin::RequestStream stream = workloads[w].Stream();
     twin::NodeModel fitted = results.models[w];
     if (class_devices) fitted.cache_fitted = fitted.capacity_fitted = std::nullopt;
-    const twin::NodeModel model = TwinModel(fitted, workloads[w].shape);
+    EBB_ASSIGN_OR_RETURN(
+        const twin::NodeModel model,
+        twin::CalibrateCosts(
+            TwinModel(fitted, workloads[w].shape),
+            MiddleOf(results.workloads[w].cells.front().live),
+            [&](const twin::NodeModel& tried) -> absl::StatusOr<env::WindowMetrics> {
+              EBB_ASSIGN_OR_RETURN(const Outcome outcome,
+                                   RunTwin(tried, stream, twin::ToStorageSetting(settings.front()),
+                                           results.times, 7));
+              return outcome.metrics;
+            }));
     for (Cell& cell : results.workloads[w].cells) {
       EBB_ASSIGN_OR_RETURN(
           cell.twin,
