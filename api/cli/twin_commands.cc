@@ -401,6 +401,8 @@ absl::StatusOr<Subject> SubjectOf(Session& session, TwinOrder& order) {
   subject.load = subject.live->load.Sample(order.sample, order.seed);
   EBB_ASSIGN_OR_RETURN(subject.config, ConfigOf(*subject.live, order));
   EBB_ASSIGN_OR_RETURN(subject.as_it_is, PredictNode(subject.config, subject.load, *subject.live));
+  EBB_ASSIGN_OR_RETURN(subject.config.node,
+                       CalibratedNode(session, subject.config, subject.load, *subject.live));
   EBB_RETURN_IF_ERROR(SetKnobs(order.knobs, subject.config.setting));
   return subject;
 }

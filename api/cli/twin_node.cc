@@ -10,6 +10,7 @@
 #include "api/cli/table.h"
 #include "base/status.h"
 #include "base/units.h"
+#include "env/twin/calibration.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "storage-backend/control/json_rpc_client.h"
@@ -139,6 +140,31 @@ absl::StatusOr<twin::WindowResult> PredictNode(const twin::SimulatorConfig& conf
   const double measured_seconds = pass_seconds * live.measured.seconds / live.seconds();
   simulator->RunWindow(2 * pass_seconds - measured_seconds);
   return simulator->RunWindow(measured_seconds);
+}
+
+absl::StatusOr<twin::NodeModel> CalibratedNode(const Session& session,
+                                               const twin::SimulatorConfig& config,
+                                               const twin::RequestStream& load,
+                                               const twin::LiveNode& live) {
+  EBB_ASSIGN_OR_RETURN(
+      twin::NodeModel node,
+      twin::CalibrateCosts(config.node, live.measured,
+                           [&](const twin::NodeModel& tried) -> absl::StatusOr<env::WindowMetrics> {
+                             twin::SimulatorConfig one = config;
+                             one.node = tried;
+                             EBB_ASSIGN_OR_RETURN(const twin::WindowResult window,
+                                                  PredictNode(one, load, live));
+                             return window.metrics;
+                           }));
+  const auto factor = [&](double twin::CpuCosts::*cost) {
+    return config.node.cpu.*cost > 0 ? node.cpu.*cost / (config.node.cpu.*cost) : 1;
+  };
+  session.Note(
+      fmt::format("processor costs by what the node shows now: reads x {:.2f}, writes x {:.2f}, "
+                  "groups x {:.2f}",
+                  factor(&twin::CpuCosts::read_block), factor(&twin::CpuCosts::write_block),
+                  factor(&twin::CpuCosts::group_close)));
+  return node;
 }
 
 Json ToJson(const twin::WindowResult& window) {

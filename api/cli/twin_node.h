@@ -37,6 +37,12 @@ absl::StatusOr<twin::WindowResult> PredictNode(const twin::SimulatorConfig& conf
                                                const twin::RequestStream& load,
                                                const twin::LiveNode& live);
 
+// `config`'s node with the processor costs that the live node shows at this moment; says so.
+absl::StatusOr<twin::NodeModel> CalibratedNode(const Session& session,
+                                               const twin::SimulatorConfig& config,
+                                               const twin::RequestStream& load,
+                                               const twin::LiveNode& live);
+
 // A window's figures, as all twin commands tell them.
 nlohmann::ordered_json ToJson(const twin::WindowResult& window);
 

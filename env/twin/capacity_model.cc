@@ -22,6 +22,7 @@ CapacityModel::CapacityModel(const NodeModel& node, const RequestStream& load, d
                              BlockTable& table)
     : cpu_(node.cpu),
       metadata_costs_(node.metadata),
+      ratios_(node.codec),
       load_(load),
       prefill_per_mille_(node.prefill_compressed_per_mille),
       device_count_(node.capacity_count),

@@ -171,6 +171,7 @@ class CapacityModel {
 
   const CpuCosts cpu_;
   const MetadataCosts metadata_costs_;
+  const CodecRatios ratios_;
   const RequestStream& load_;
   const double prefill_per_mille_;
   const int device_count_;

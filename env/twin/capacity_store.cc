@@ -214,7 +214,7 @@ bool CapacityModel::PackUnit(size_t& next, Extent& extent) {
     per_mille += batch_[uniques_[next + i]].compressed_per_mille;
   }
   per_mille /= blocks;
-  const uint32_t stored = StoredBytes(choice_.compression, blocks * kBlock, per_mille);
+  const uint32_t stored = StoredBytes(ratios_, choice_.compression, blocks * kBlock, per_mille);
   const bool direct = stored == 0 && !choice_.deduplicates();
   const uint32_t wanted = stored != 0 ? stored : blocks * static_cast<uint32_t>(kBlock);
   if (!extent_open_ && !OpenExtent(kBlock + RoundUp(direct ? kBlock : wanted, kBlock)))
@@ -383,7 +383,7 @@ bool CapacityModel::Prefill(const StoreChoice& choice) {
   std::sort(pages.begin(), pages.end(),
             [&](uint32_t a, uint32_t b) { return load_.PlaceOfPage(a) < load_.PlaceOfPage(b); });
   const auto unit_bytes = static_cast<uint32_t>(UnitBlocksMax(choice) * kBlock);
-  const uint32_t stored = StoredBytes(choice.compression, unit_bytes, prefill_per_mille_);
+  const uint32_t stored = StoredBytes(ratios_, choice.compression, unit_bytes, prefill_per_mille_);
   const double share = stored == 0 ? 1 : static_cast<double>(stored) / unit_bytes;
   Extent extent;
   const auto skip = [&](uint64_t page_count) {

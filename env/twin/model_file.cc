@@ -67,7 +67,10 @@ std::vector<Section> NodeSections(NodeModel& node) {
           {"metadata",
            {{"commit_ns", &metadata.commit_ns},
             {"commit_byte_ns", &metadata.commit_byte_ns},
-            {"page_write_bytes", &metadata.page_write_bytes}}}};
+            {"page_write_bytes", &metadata.page_write_bytes}}},
+          {"codec",
+           {{"size_per_halving", &node.codec.size_per_halving}},
+           {{"size_against_lz4", &node.codec.size_against_lz4}}}};
 }
 
 std::vector<Field> DeviceFields(ServiceParameters& device) {

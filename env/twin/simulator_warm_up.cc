@@ -45,13 +45,14 @@ bool Simulator::StoreWithoutTime() {
 
 void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
   const std::span<const Request> requests = load_.requests();
+  uint64_t now_ns = now_ns_;  // what the processor does moves it, and here nothing takes time
   switch (requests[record].kind) {
     case RequestKind::kRead: {
       const uint32_t blocks = BlocksOf(record, end_record);
       for (uint32_t done = 0; done < blocks;) {
         const uint32_t end = PartEnd(record, end_record, done, blocks);
         PlanRead(record, done, end);
-        EndRead(plan_.fills, plan_.from_capacity, plan_.copies, now_ns_);
+        EndRead(plan_.fills, plan_.from_capacity, plan_.copies, now_ns);
         done = end;
       }
       // Copies fill segments that are clean as soon as they are durable: the background sees to it
@@ -60,6 +61,8 @@ void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
         log_.EndFlush(log_.BeginFlush(now_ns_));
         log_.ReleaseClean();
       }
+      // Copies behind a few dirty blocks fill the log as well.
+      if (log_.fill() > watermark_ / 100.0) DestageWithoutTime(lower_mark_);
       return;
     }
     case RequestKind::kWrite:
@@ -67,9 +70,9 @@ void Simulator::PassWithoutTime(uint32_t record, uint32_t end_record) {
       for (uint32_t i = record; i < end_record; ++i) {
         uint32_t block = 0;
         if (!HasSpaceFor(requests[i].blocks)) continue;
-        if (AppendRecord(requests[i], block, now_ns_)) continue;
+        if (AppendRecord(requests[i], block, now_ns)) continue;
         DestageWithoutTime(lower_mark_);
-        AppendRecord(requests[i], block, now_ns_);
+        AppendRecord(requests[i], block, now_ns);
       }
       if (log_.fill() > watermark_ / 100.0) DestageWithoutTime(lower_mark_);
       return;

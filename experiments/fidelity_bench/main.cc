@@ -22,6 +22,7 @@
 #include "base/status.h"
 #include "base/text_file.h"
 #include "env/twin/calibration.h"
+#include "env/twin/fit/codec_ratios.h"
 #include "env/twin/fit/fit_target.h"
 #include "env/twin/fit/node_costs.h"
 #include "env/twin/sweep.h"
@@ -221,6 +222,7 @@ absl::Status Simulate(const std::vector<Workload>& workloads,
   for (size_t w = 0; w < workloads.size(); ++w) {
     const twin::RequestStream stream = workloads[w].Stream();
     twin::NodeModel fitted = results.models[w];
+    fitted.codec = twin::MeasureCodecRatios(workloads[w].ContentSample().span());
     if (class_devices) fitted.cache_fitted = fitted.capacity_fitted = std::nullopt;
     EBB_ASSIGN_OR_RETURN(
         const twin::NodeModel model,

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/trace/trace_content.h"
 #include "env/trace/synth.h"
 #include "env/trace/trace_source.h"
 #include "fmt/format.h"
@@ -167,6 +168,23 @@ twin::RequestStream Workload::Stream() const {
   for (const TraceRecord& record : records) stream.Add(record);
   stream.Close(duration_ns);
   return stream;
+}
+
+AlignedBuffer Workload::ContentSample() const {
+  constexpr size_t kBlocks = 1024;
+  AlignedBuffer sample(kBlocks * trace::kTraceBlockBytes);
+  size_t filled = 0;
+  const auto add = [&](uint64_t fingerprint) {
+    trace::MakeContent(fingerprint,
+                       sample.span(filled++ * trace::kTraceBlockBytes, trace::kTraceBlockBytes));
+  };
+  for (const TraceRecord& record : records) {
+    for (const uint64_t fingerprint : record.fingerprints) {
+      if (filled < kBlocks) add(fingerprint);
+    }
+  }
+  for (uint64_t number = 1; filled < kBlocks; ++number) add(number << 4 | kPrefillLevel);
+  return sample;
 }
 
 absl::StatusOr<std::vector<Workload>> MakeWorkloads(const std::string& trace_dir, double seconds,

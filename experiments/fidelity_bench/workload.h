@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/aligned_buffer.h"
 #include "base/trace/trace_format.h"
 #include "base/units.h"
 #include "env/twin/request_stream.h"
@@ -41,6 +42,8 @@ struct Workload {
   uint64_t duration_ns = 0;
 
   twin::RequestStream Stream() const;
+  // Some of what it writes, or of what it finds when it writes nothing; whole units of 32 KiB.
+  AlignedBuffer ContentSample() const;
 };
 
 // Blocks of the volume as they are before the load: each other content, that shrinks to this.

@@ -107,6 +107,7 @@ TEST_F(TwinNodeTest, SweepBeginsWithTheNodesOwnSetting) {
   const auto sweep = Twin({"sweep", "--json", "--count", "4", "--measure", "1", "--settle", "0.5"});
 
   ASSERT_EQ(sweep.exit_code, 0) << sweep.err;
+  EXPECT_THAT(sweep.err, HasSubstr("processor costs by what the node shows now"));
   const auto json = nlohmann::json::parse(sweep.out);
   EXPECT_EQ(json["comparison"]["node"], "local");
   EXPECT_EQ(json["best"].size(), 5U);

@@ -23,6 +23,8 @@ TEST(ModelFileTest, WhatIsWrittenIsReadBack) {
   node.client_overhead_ns = 12'345;
   node.cpu.group_close = 4'321.5;
   node.cpu.compress_byte[2] = 2.25;
+  node.codec.size_against_lz4[3] = 0.99;
+  node.codec.size_per_halving = 0.5;
   node.metadata.commit_ns = 1e6;
   auto flash = std::get<FlashParameters>(*storage::ServiceParametersOf("nvme"));
   flash.dies = 12;
@@ -42,6 +44,8 @@ TEST(ModelFileTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(back->client_overhead_ns, 12'345u);
   EXPECT_EQ(back->cpu.group_close, 4'321.5);
   EXPECT_EQ(back->cpu.compress_byte[2], 2.25);
+  EXPECT_EQ(back->codec.size_against_lz4[3], 0.99);
+  EXPECT_EQ(back->codec.size_per_halving, 0.5);
   EXPECT_EQ(back->metadata.commit_ns, 1e6);
   const auto& cache = std::get<FlashParameters>(*back->cache_fitted);
   EXPECT_EQ(cache.dies, 12u);

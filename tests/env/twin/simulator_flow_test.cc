@@ -433,6 +433,46 @@ TEST(SimulatorFlowTest, WarmUpFillsTheLogToTheWatermark) {
   EXPECT_LT(seen.log_fill, 0.63);
 }
 
+// Writes that close groups and reads that are copied cost the processor much.
+TEST(SimulatorFlowTest, WarmUpTakesNoTime) {
+  env::SynthPhase phase = SmallLoad();
+  phase.read_share = 0.5;
+  const RequestStream load = MakeLoad(phase, SmallNode().volume_bytes);
+  const auto simulator = MakeSimulator({.node = SmallNode(), .setting = {}}, load);
+
+  simulator->WarmUp(1);
+  const env::WindowMetrics first = simulator->RunWindow(1).metrics;
+
+  uint64_t asked = 0;
+  for (const Request& request : load.requests()) asked += request.time_ns < kNsPerS ? 1 : 0;
+  const double served = static_cast<double>(first.read.ops + first.write.ops);
+  EXPECT_NEAR(served, static_cast<double>(asked), 5);
+}
+
+// A block that stays dirty keeps every segment behind it from counting as clean.
+TEST(SimulatorFlowTest, CopiesBehindADirtyBlockDoNotEndWithTheWatermark) {
+  SimulatorConfig config{.node = SmallNode(), .setting = {}};
+  config.setting.Set(KnobId::kNvmeReadShare, 70);
+  config.setting.Set(KnobId::kDestageWatermark, 6);
+  config.setting.Set(KnobId::kReadCacheBytes, 0);
+  std::vector<trace::TraceRecord> records;
+  records.push_back({.op = trace::TraceOp::kWrite, .offset = 0, .bytes = 4096});
+  constexpr uint64_t kReads = 8'000;
+  for (uint64_t i = 1; i <= kReads; ++i) {
+    records.push_back({.time_ns = i * 100'000,
+                       .op = trace::TraceOp::kRead,
+                       .offset = i * 7919 % 131'072 * 4096,
+                       .bytes = 4096});
+  }
+  const RequestStream load = MakeLoad(records, SmallNode().volume_bytes);
+  const auto simulator = MakeSimulator(config, load);
+
+  simulator->WarmUp(1);
+  const WindowResult window = simulator->RunWindow(1);
+
+  EXPECT_GT(window.metrics.read_hit_share, 0.9);
+}
+
 // Goal: what was warmed up is not what is measured. Method: reads of one half of the volume, then
 // of the other.
 TEST(SimulatorFlowTest, WarmUpOfAPartLeavesTheRestOfTheLoad) {
