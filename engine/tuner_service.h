@@ -77,6 +77,8 @@ struct ChangeQuery {
   std::string knob;                // empty: any
   std::optional<Verdict> verdict;
   std::string actor;                  // prefix; empty: any
+  std::string goal;                   // its word; empty: any
+  std::string context;                // empty: any
   std::optional<uint64_t> before_id;  // page: changes older than this one
   uint32_t limit = 100;               // 1 to 500, newest first
 };

@@ -66,6 +66,8 @@ struct ChangesOptions {
   std::string knob;
   std::string outcome;
   std::string actor;
+  std::string goal;
+  std::string context;
   uint64_t limit = 100;
 };
 
@@ -77,6 +79,8 @@ absl::Status Changes(Session& session, const ChangesOptions& options) {
   filters.AddIfGiven("knob", options.knob);
   filters.AddIfGiven("outcome", options.outcome);
   filters.AddIfGiven("actor", options.actor);
+  filters.AddIfGiven("goal", options.goal);
+  filters.AddIfGiven("context", options.context);
   const std::string path = options.node.empty()
                                ? "/api/v1/changes"
                                : "/api/v1/nodes/" + Encode(options.node) + "/changes";
@@ -187,6 +191,8 @@ void AddHistoryCommands(CLI::App& app, Session& session) {
   changes->add_option("--outcome", filter->outcome, "keep, revert, inconclusive, void or pending")
       ->check(CLI::IsMember(kOutcomes));
   changes->add_option("--actor", filter->actor, "by whom: agent, operator, operator:alice, node");
+  changes->add_option("--goal", filter->goal, "made for this goal");
+  changes->add_option("--context", filter->context, "made under this load, such as c3");
   changes->add_option("--limit", filter->limit, "at most so many (100)")
       ->check(CLI::Range(1, 1'000'000));
   changes->callback([&session, filter] {

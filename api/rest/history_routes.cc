@@ -42,6 +42,8 @@ engine::ChangeQuery ReadQuery(QueryReader& reader) {
     query.verdict = static_cast<engine::Verdict>(*outcome);
   }
   query.actor = reader.Text("actor").value_or("");
+  query.goal = reader.Text("goal").value_or("");
+  query.context = reader.Text("context").value_or("");
   query.limit = static_cast<uint32_t>(reader.Count("limit", 1, kPageMax).value_or(kPageDefault));
   if (const auto cursor = reader.Text("cursor")) {
     query.before_id = ParseCursor(*cursor);

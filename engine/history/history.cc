@@ -61,33 +61,64 @@ absl::StatusOr<EventParts> SplitEvent(uint64_t sequence, std::string_view value)
   return EventParts{value.substr(kCrcBytes, kHashBytes), value.substr(kCrcBytes + kHashBytes)};
 }
 
-std::string IndexPrefix(char index, const std::string& node, const std::string& value) {
-  std::string prefix(1, index);
-  prefix.append(node).push_back('\0');
-  prefix.append(value).push_back('\0');
-  return prefix;
-}
-
-// Every index entry of a change, for its own node and for "all nodes".
-std::vector<std::string> IndexKeys(const Change& change) {
-  std::vector<std::string> keys;
-  const std::string suffix = TimeKey(change.proposed_ms) + BigEndian(change.id);
-  for (const std::string& scope : {change.node, std::string()}) {
-    keys.push_back(IndexPrefix('t', scope, "") + suffix);
-    keys.push_back(IndexPrefix('v', scope, std::string(VerdictWord(change.verdict))) + suffix);
-    keys.push_back(IndexPrefix('a', scope, change.actor) + suffix);
-    for (const env::KnobChange& knob : change.knobs) {
-      keys.push_back(IndexPrefix('k', scope, knob.knob) + suffix);
-    }
+// Finds the id of the change whose state an event holds, and reads no further: it stands early in
+// the text, and a history has millions of events.
+class ChangeIdFinder final : public nlohmann::json_sax<Json> {
+ public:
+  static std::optional<uint64_t> Find(std::string_view event) {
+    ChangeIdFinder finder;
+    Json::sax_parse(event, &finder);
+    return finder.id_;
   }
-  return keys;
-}
+
+  bool start_object(std::size_t /*members*/) override {
+    ++depth_;
+    in_data_ = in_data_ || (depth_ == 2 && key_ == "data");
+    return true;
+  }
+  bool end_object() override {
+    if (--depth_ < 2) in_data_ = false;
+    return true;
+  }
+  bool key(string_t& name) override {
+    key_ = name;
+    return true;
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (!in_data_ || depth_ != 2 || key_ != "id") return true;
+    id_ = value;
+    return false;
+  }
+  bool string(string_t& value) override {
+    // The kind is the first member where the object has one.
+    return depth_ != 1 || key_ != "kind" || value.starts_with(kChangeKind);
+  }
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_array(std::size_t /*elements*/) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+  bool in_data_ = false;
+  std::string key_;
+  std::optional<uint64_t> id_;
+};
 
 bool Matches(const Change& change, const ChangeQuery& query) {
   if (query.from_ms && change.proposed_ms < *query.from_ms) return false;
   if (query.to_ms && change.proposed_ms >= *query.to_ms) return false;
   if (query.verdict && change.verdict != *query.verdict) return false;
   if (!change.actor.starts_with(query.actor)) return false;
+  if (!query.goal.empty() && change.goal != query.goal) return false;
+  if (!query.context.empty() && change.context != query.context) return false;
   return query.knob.empty() || std::any_of(change.knobs.begin(), change.knobs.end(),
                                            [&](const auto& k) { return k.knob == query.knob; });
 }
@@ -99,7 +130,11 @@ absl::StatusOr<std::unique_ptr<History>> History::Open(std::unique_ptr<OrderedSt
   std::unique_ptr<History> history(new History(std::move(store), config));
   EBB_RETURN_IF_ERROR(history->ReadHead());
   EBB_RETURN_IF_ERROR(history->series_.Open());
-  if (!config.read_only) EBB_RETURN_IF_ERROR(history->series_.MakeRollUps());
+  EBB_RETURN_IF_ERROR(history->index_.Open());
+  if (config.read_only) return history;
+  EBB_RETURN_IF_ERROR(history->series_.MakeRollUps());
+  EBB_RETURN_IF_ERROR(
+      history->index_.Complete([&](uint64_t id) { return history->GetChange(id); }));
   return history;
 }
 
@@ -155,21 +190,13 @@ void History::AddEvent(const EventDraft& draft, std::string_view data, Head& hea
 
 absl::Status History::AddChange(const HistoryWrite& write, Change& change, Head& head,
                                 std::vector<StoreEdit>& batch) {
+  std::optional<Change> before;
   if (change.id == 0) {
     change.id = ++head.last_change_id;
   } else {
-    EBB_ASSIGN_OR_RETURN(const Change before, GetChange(change.id));
-    if (before.verdict != change.verdict) {
-      for (std::string& key : IndexKeys(before)) {
-        if (key.front() == 'v') {
-          batch.push_back({Table::kChangeIndex, std::move(key), std::nullopt});
-        }
-      }
-    }
+    EBB_ASSIGN_OR_RETURN(before, GetChange(change.id));
   }
-  for (std::string& key : IndexKeys(change)) {
-    batch.push_back({Table::kChangeIndex, std::move(key), std::string()});
-  }
+  ChangeIndex::AddEdits(before, change, batch);
   AddEvent({write.wall_ms, change.node, std::string(kChangeKind) + write.change_event,
             change.steps.empty() ? change.reason : change.steps.back().text},
            ChangeToJson(change), head, batch);
@@ -223,32 +250,19 @@ absl::StatusOr<Change> History::GetChange(uint64_t id) {
 
 absl::StatusOr<std::vector<Change>> History::Changes(const std::string& node,
                                                      const ChangeQuery& query) {
-  // The narrowest index that fits; the other conditions are checked on the change itself.
-  std::string prefix = IndexPrefix('t', node, "");
-  if (!query.knob.empty()) {
-    prefix = IndexPrefix('k', node, query.knob);
-  } else if (query.verdict) {
-    prefix = IndexPrefix('v', node, std::string(VerdictWord(*query.verdict)));
-  }
-  const std::string from = prefix + TimeKey(query.from_ms.value_or(0));
-  std::string to = prefix + (query.to_ms ? TimeKey(*query.to_ms) : std::string(16, '\xff'));
+  std::optional<Change> before;
   if (query.before_id) {
-    absl::StatusOr<Change> before = GetChange(*query.before_id);
-    if (!before.ok()) return before.status();
-    to = std::min(to, prefix + TimeKey(before->proposed_ms) + BigEndian(before->id));
+    EBB_ASSIGN_OR_RETURN(before, GetChange(*query.before_id));
   }
   std::vector<Change> changes;
   absl::Status fault;
-  EBB_RETURN_IF_ERROR(store_->Scan(Table::kChangeIndex, from, to, /*descending=*/true,
-                                   [&](std::string_view key, std::string_view /*value*/) {
-                                     absl::StatusOr<Change> change =
-                                         GetChange(FromBigEndian(key.substr(key.size() - 8)));
-                                     fault = change.status();
-                                     if (!fault.ok()) return false;
-                                     if (Matches(*change, query))
-                                       changes.push_back(*std::move(change));
-                                     return changes.size() < query.limit;
-                                   }));
+  EBB_RETURN_IF_ERROR(index_.Find(node, query, before, [&](uint64_t id) {
+    absl::StatusOr<Change> change = GetChange(id);
+    fault = change.status();
+    if (!fault.ok()) return false;
+    if (Matches(*change, query)) changes.push_back(*std::move(change));
+    return changes.size() < query.limit;
+  }));
   EBB_RETURN_IF_ERROR(fault);
   return changes;
 }
@@ -309,11 +323,7 @@ absl::StatusOr<VerifyReport> History::Verify(const std::string& noted_hash) {
           return false;
         }
         noted_seen = noted_seen || Hex(hash) == noted_hash;
-        const Json json = Json::parse(parts->json, nullptr, /*allow_exceptions=*/false);
-        if (json.is_object() && json.value("kind", "").starts_with(kChangeKind) &&
-            json.contains("data") && json["data"].is_object()) {
-          newest_event[json["data"].value("id", uint64_t{0})] = sequence;
-        }
+        if (const auto id = ChangeIdFinder::Find(parts->json)) newest_event[*id] = sequence;
         ++report.events;
         return true;
       }));

@@ -3,9 +3,9 @@
 //
 // Events are chained: each holds the SHA-256 of the previous event's hash and its own text, so an
 // event that was altered, removed or moved shows (Verify). The newest state of every change is
-// found by time, knob, verdict and actor. The series of windows (see series_store.h) may lose its
-// last minute in a power cut; everything else is durable when Write returned OK with `sync`.
-// Thread-safe. Times are Unix milliseconds.
+// found by time, knob, verdict, actor, goal and context. The series of windows (see series_store.h)
+// may lose its last minute in a power cut; everything else is durable when Write returned OK with
+// `sync`. Thread-safe. Times are Unix milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/history/change_index.h"
 #include "engine/history/ordered_store.h"
 #include "engine/history/series_store.h"
 #include "engine/tuner_service.h"
@@ -91,7 +92,7 @@ class History final {
 
  private:
   History(std::unique_ptr<OrderedStore> store, const HistoryConfig& config)
-      : store_(std::move(store)), series_(*store_, config.keep) {}
+      : store_(std::move(store)), series_(*store_, config.keep), index_(*store_) {}
   struct Head {
     uint64_t sequence = 0;
     std::string hash;
@@ -106,6 +107,7 @@ class History final {
 
   std::unique_ptr<OrderedStore> store_;
   SeriesStore series_;
+  ChangeIndex index_;
   std::mutex write_mutex_;
   Head head_;
 };

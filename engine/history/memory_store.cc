@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -46,6 +47,10 @@ class MemoryStore final : public OrderedStore {
     return absl::OkStatus();
   }
 
+  std::unique_ptr<KeyCursor> MakeCursor(Table table, std::string from, std::string to) override {
+    return std::make_unique<Cursor>(*this, table, std::move(from), std::move(to));
+  }
+
   absl::Status DeleteRange(Table table, std::string_view from, std::string_view to) override {
     const std::lock_guard lock(mutex_);
     auto& rows = tables_[static_cast<size_t>(table)];
@@ -55,6 +60,29 @@ class MemoryStore final : public OrderedStore {
 
  private:
   using Row = std::pair<std::string, std::string>;
+  class Cursor final : public KeyCursor {
+   public:
+    Cursor(MemoryStore& store, Table table, std::string from, std::string to)
+        : store_(store), table_(table), from_(std::move(from)), to_(std::move(to)) {}
+    bool SeekDown(std::string_view key) override {
+      return LastBelow(std::min(to_, std::string(key) + '\0'));
+    }
+    bool Down() override { return LastBelow(std::string(key_)); }
+    std::string_view key() const override { return key_; }
+    absl::Status status() const override { return absl::OkStatus(); }
+
+   private:
+    bool LastBelow(const std::string& high) {
+      auto row = store_.EndOf(table_, from_, high, /*last=*/true);
+      if (row) key_ = std::move(row->first);
+      return row.has_value();
+    }
+    MemoryStore& store_;
+    const Table table_;
+    const std::string from_;
+    const std::string to_;
+    std::string key_;
+  };
   // The first or the last row in [low, high).
   std::optional<Row> EndOf(Table table, const std::string& low, const std::string& high,
                            bool last) {

@@ -26,6 +26,18 @@ struct StoreEdit {
   std::optional<std::string> value;  // none: delete
 };
 
+// Walks the keys of a range downwards. At one key, or at the end. Not thread-safe.
+class KeyCursor {
+ public:
+  virtual ~KeyCursor() = default;
+  // To the greatest key that is at most `key`; false: there is none, or `status` tells why not.
+  virtual bool SeekDown(std::string_view key) = 0;
+  // To the next smaller key; likewise. Only when at a key.
+  virtual bool Down() = 0;
+  virtual std::string_view key() const = 0;
+  virtual absl::Status status() const = 0;
+};
+
 class OrderedStore {
  public:
   virtual ~OrderedStore() = default;
@@ -35,6 +47,8 @@ class OrderedStore {
   using Visit = std::function<bool(std::string_view key, std::string_view value)>;
   virtual absl::Status Scan(Table table, std::string_view from, std::string_view to,
                             bool descending, const Visit& visit) = 0;
+  // Over the keys in [from, to). The store must outlive it.
+  virtual std::unique_ptr<KeyCursor> MakeCursor(Table table, std::string from, std::string to) = 0;
   virtual absl::Status DeleteRange(Table table, std::string_view from, std::string_view to) = 0;
 };
 

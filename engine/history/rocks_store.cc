@@ -44,6 +44,38 @@ class NoLogger final : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
+class RocksCursor final : public KeyCursor {
+ public:
+  RocksCursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, std::string from,
+              std::string to)
+      : from_(std::move(from)), to_(std::move(to)), low_(from_), high_(to_) {
+    rocksdb::ReadOptions options;
+    options.iterate_lower_bound = &low_;
+    options.iterate_upper_bound = &high_;
+    iterator_.reset(db.NewIterator(options, family));
+  }
+  bool SeekDown(std::string_view key) override {
+    iterator_->SeekForPrev(ToSlice(key));
+    return iterator_->Valid();
+  }
+  bool Down() override {
+    iterator_->Prev();
+    return iterator_->Valid();
+  }
+  std::string_view key() const override {
+    return {iterator_->key().data(), iterator_->key().size()};
+  }
+  absl::Status status() const override { return FromRocks(iterator_->status()); }
+
+ private:
+  // The iterator looks at the bounds as long as it lives.
+  const std::string from_;
+  const std::string to_;
+  const rocksdb::Slice low_;
+  const rocksdb::Slice high_;
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+};
+
 class RocksStore final : public OrderedStore {
  public:
   RocksStore(std::unique_ptr<rocksdb::DB> db, std::vector<rocksdb::ColumnFamilyHandle*> handles)
@@ -95,6 +127,10 @@ class RocksStore final : public OrderedStore {
     return FromRocks(it->status());
   }
 
+  std::unique_ptr<KeyCursor> MakeCursor(Table table, std::string from, std::string to) override {
+    return std::make_unique<RocksCursor>(*db_, Family(table), std::move(from), std::move(to));
+  }
+
   absl::Status DeleteRange(Table table, std::string_view from, std::string_view to) override {
     return FromRocks(
         db_->DeleteRange(rocksdb::WriteOptions(), Family(table), ToSlice(from), ToSlice(to)));
@@ -137,6 +173,8 @@ absl::StatusOr<std::unique_ptr<OrderedStore>> OpenRocksStore(const std::string& 
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.write_buffer_size = 8 << 20;
+  // What the next start has to read again after a kill, whichever table it belongs to.
+  options.max_total_wal_size = 16 << 20;
   options.max_open_files = 256;
   options.keep_log_file_num = 2;
   rocksdb::DB* raw = nullptr;

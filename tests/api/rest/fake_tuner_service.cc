@@ -286,6 +286,8 @@ absl::StatusOr<std::vector<Change>> FakeTunerService::Changes(const std::string&
         (!query.to_ms || change->proposed_ms < *query.to_ms) &&
         (!query.verdict || change->verdict == *query.verdict) &&
         change->actor.starts_with(query.actor) &&
+        (query.goal.empty() || change->goal == query.goal) &&
+        (query.context.empty() || change->context == query.context) &&
         (!query.before_id || change->id < *query.before_id)) {
       page.push_back(*change);
     }

@@ -227,6 +227,8 @@ TEST_F(RoutesTest, ChangesAreFilteredAndCarryTheirWords) {
   EXPECT_EQ(Get("/api/v1/changes?knob=compression").json["changes"].size(), 2U);
   EXPECT_EQ(Get("/api/v1/changes?outcome=keep").json["changes"].size(), 1U);
   EXPECT_EQ(Get("/api/v1/changes?actor=operator").json["changes"].size(), 2U);
+  EXPECT_EQ(Get("/api/v1/changes?context=c3").json["changes"].size(), 3U);
+  EXPECT_EQ(Get("/api/v1/changes?goal=read").json["changes"].size(), 0U);
   EXPECT_EQ(Get("/api/v1/changes?from=2023-11-14T22:16:20Z").json["changes"].size(), 3U);
   EXPECT_EQ(Get("/api/v1/changes?from=1700000120000&to=1700000180000").json["changes"].size(), 1U);
   EXPECT_EQ(Get("/api/v1/changes/5").json, newest);

@@ -21,6 +21,7 @@ class WatchedStore final : public OrderedStore {
     return store_.Write(batch, /*sync=*/false);
   }
   absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
+    events_read_ += table == Table::kEvents ? 1 : 0;
     return store_.Get(table, key);
   }
   absl::Status Scan(Table table, std::string_view from, std::string_view to, bool descending,
@@ -31,6 +32,10 @@ class WatchedStore final : public OrderedStore {
                          return visit(key, value);
                        });
   }
+  std::unique_ptr<KeyCursor> MakeCursor(Table table, std::string from, std::string to) override {
+    return std::make_unique<Cursor>(store_.MakeCursor(table, std::move(from), std::move(to)),
+                                    cursor_moves_);
+  }
   absl::Status DeleteRange(Table table, std::string_view from, std::string_view to) override {
     return store_.DeleteRange(table, from, to);
   }
@@ -39,14 +44,38 @@ class WatchedStore final : public OrderedStore {
   void set_writes_left(uint64_t writes) { writes_left_ = writes; }
   uint64_t syncs() const { return syncs_; }
   uint64_t rows() const { return rows_; }  // visited by scans so far
+  uint64_t cursor_moves() const { return cursor_moves_; }
+  uint64_t events_read() const { return events_read_; }  // one by one
 
   static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
  private:
+  class Cursor final : public KeyCursor {
+   public:
+    Cursor(std::unique_ptr<KeyCursor> cursor, uint64_t& moves)
+        : cursor_(std::move(cursor)), moves_(moves) {}
+    bool SeekDown(std::string_view key) override {
+      ++moves_;
+      return cursor_->SeekDown(key);
+    }
+    bool Down() override {
+      ++moves_;
+      return cursor_->Down();
+    }
+    std::string_view key() const override { return cursor_->key(); }
+    absl::Status status() const override { return cursor_->status(); }
+
+   private:
+    std::unique_ptr<KeyCursor> cursor_;
+    uint64_t& moves_;
+  };
+
   OrderedStore& store_;
   uint64_t writes_left_ = kNoLimit;
   uint64_t syncs_ = 0;
   uint64_t rows_ = 0;
+  uint64_t cursor_moves_ = 0;
+  uint64_t events_read_ = 0;
 };
 
 }  // namespace ebb::engine

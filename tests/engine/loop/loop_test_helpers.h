@@ -94,6 +94,9 @@ class BorrowedStore final : public OrderedStore {
                     const Visit& visit) override {
     return store_.Scan(table, from, to, descending, visit);
   }
+  std::unique_ptr<KeyCursor> MakeCursor(Table table, std::string from, std::string to) override {
+    return store_.MakeCursor(table, std::move(from), std::move(to));
+  }
   absl::Status DeleteRange(Table table, std::string_view from, std::string_view to) override {
     return store_.DeleteRange(table, from, to);
   }
