@@ -11,10 +11,9 @@
 #include "api/cli/session.h"
 #include "api/cli/table.h"
 #include "api/cli/views.h"
-#include "base/clock.h"
+#include "api/cli/when.h"
 #include "base/status.h"
 #include "base/time_text.h"
-#include "base/units.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -25,18 +24,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kPageMax = 500;  // what one request may ask for
 const std::vector<std::string> kOutcomes = {"pending", "keep", "revert", "inconclusive", "void"};
-
-// "1h" (ago), "now", RFC 3339 or Unix milliseconds, as Unix milliseconds.
-absl::StatusOr<int64_t> ParseWhen(const std::string& option, const std::string& text) {
-  if (text == "now") return RealClock().WallMs();
-  if (const auto time = ParseTimeMs(text); time.ok()) return *time;
-  if (const auto ago_ns = ParseDurationNs(text); ago_ns.ok()) {
-    return RealClock().WallMs() - static_cast<int64_t>(*ago_ns / kNsPerMs);
-  }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: '{}' is not a time; write 1h (ago), now, 2026-07-29T18:04:05Z or Unix milliseconds",
-      option, text));
-}
 
 // A query under construction: "?a=b&c=d".
 class Query {

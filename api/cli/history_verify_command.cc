@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "api/cli/history_export_command.h"
 #include "base/status.h"
 #include "engine/history/history.h"
 #include "fmt/format.h"
@@ -39,6 +40,7 @@ void AddHistoryVerify(CLI::App& app, Session& session) {
   auto order = std::make_shared<VerifyOrder>();
   CLI::App* history = app.add_subcommand("history", "the files of the history");
   history->require_subcommand(1);
+  AddHistoryExport(*history, session);
   CLI::App* verify =
       history->add_subcommand("verify", "find any event that was altered, removed or moved");
   verify->footer(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/csv.h"
 
 namespace ebb::cli {
 namespace {
@@ -12,16 +13,6 @@ size_t Width(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   }));
-}
-
-std::string Quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
-  std::string quoted = "\"";
-  for (const char c : cell) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
 }
 
 }  // namespace
@@ -61,7 +52,7 @@ std::string Table::Aligned(const Session& session) const {
 std::string Table::Csv(const Session& session) const {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
-    for (size_t i = 0; i < cells.size(); ++i) text += (i == 0 ? "" : ",") + Quoted(cells[i]);
+    for (size_t i = 0; i < cells.size(); ++i) text += (i == 0 ? "" : ",") + CsvCell(cells[i]);
     text += '\n';
   };
   if (session.header) add_line(titles_);
