@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "agents/agent.h"
 #include "base/histogram.h"
+#include "engine/goal/goal.h"
 #include "engine/recommendation.h"
 #include "env/environment.h"
 
@@ -148,7 +149,8 @@ struct NodeStatus {
   bool connected = false;
   std::string health;  // "ok" or one sentence
   env::EnvironmentInfo info;
-  agents::GoalKind goal = agents::GoalKind::kBalanced;
+  Goal goal;
+  std::string limits_broken;  // which hard limits of the goal the trusted setting breaks now
   Mode mode = Mode::kAuto;
   std::string agent;
   bool paused = false;
@@ -224,14 +226,14 @@ class TunerService {
   // Connects to the node behind `control_socket` and starts watching it; `id` is chosen from its
   // name when empty.
   virtual absl::StatusOr<std::string> Attach(const std::string& control_socket,
-                                             const std::string& id, agents::GoalKind goal,
+                                             const std::string& id, const Goal& goal,
                                              Mode mode) = 0;
   // Stops tuning the node; keeps its setting, or restores the one before attach.
   virtual absl::Status Detach(const std::string& node, bool restore) = 0;
   virtual std::vector<NodeStatus> Nodes() = 0;
   virtual absl::StatusOr<NodeStatus> Node(const std::string& node) = 0;
 
-  virtual absl::Status SetGoal(const std::string& node, agents::GoalKind goal,
+  virtual absl::Status SetGoal(const std::string& node, const Goal& goal,
                                const std::string& actor) = 0;
   virtual absl::Status SetMode(const std::string& node, Mode mode, const std::string& actor) = 0;
   virtual absl::Status Pause(const std::string& node, const std::string& reason,

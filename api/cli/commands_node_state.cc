@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 
 // The daemon's words; tests/api/cli checks that they are the engine's.
 constexpr std::array<std::string_view, 3> kGoals = {"read", "write", "balanced"};
+constexpr std::array<std::string_view, 4> kGoalNames = {"read", "write", "balanced", "custom"};
 constexpr std::array<std::string_view, 4> kModes = {"observe", "recommend", "approve", "auto"};
 
 std::string NodePath(const std::string& node) { return "/api/v1/nodes/" + Encode(node); }
@@ -37,7 +38,7 @@ struct WordSwitch {
   std::string_view method;
   std::string_view path;  // below the node
 };
-constexpr WordSwitch kGoalSwitch = {"goal", kGoals, "PUT", "/goal"};
+constexpr WordSwitch kGoalSwitch = {"goal", kGoalNames, "PUT", "/goal"};
 constexpr WordSwitch kModeSwitch = {"mode", kModes, "PATCH", "/tuner"};
 
 struct WordOrder {
@@ -78,6 +79,12 @@ absl::StatusOr<WordOrder> ParseOrder(const WordSwitch& sw, std::vector<std::stri
   return WordOrder{words.size() == 2 ? words[0] : "", words.back()};
 }
 
+// What an answer says the switch is, for people.
+std::string SwitchText(const WordSwitch& sw, const Json& json) {
+  const std::string text = Text(json, "text");
+  return text.empty() ? json.value(std::string(sw.name), "") : text;
+}
+
 absl::Status RunWordSwitch(Session& session, const WordSwitch& sw,
                            const std::vector<std::string>& words) {
   EBB_ASSIGN_OR_RETURN(const WordOrder order, ParseOrder(sw, words));
@@ -92,9 +99,113 @@ absl::Status RunWordSwitch(Session& session, const WordSwitch& sw,
   if (session.format == Format::kJson) {
     session.Print(json.dump(2) + "\n");
   } else {
-    session.Print(json.value(std::string(sw.name), "") + "\n");
+    session.Print(SwitchText(sw, json) + "\n");
   }
   return absl::OkStatus();
+}
+
+struct GoalOptions {
+  std::vector<std::string> words;
+  std::vector<std::string> weights;  // "read_p99=0.6"
+  std::vector<std::string> limits;   // "read_p99=2ms"
+  bool no_limits = false;
+};
+
+// "name=value" pairs as an object; `parse` turns a value into its number.
+absl::StatusOr<Json> ParsePairs(std::string_view option, const std::vector<std::string>& pairs,
+                                std::string_view suffix,
+                                absl::StatusOr<double> (*parse)(const std::string& text)) {
+  Json object = Json::object();
+  std::vector<std::string> faults;
+  for (const std::string& pair : pairs) {
+    const size_t equals = pair.find('=');
+    if (equals == pair.npos) {
+      faults.push_back(fmt::format("{}: '{}' must be NAME=VALUE", option, pair));
+      continue;
+    }
+    const absl::StatusOr<double> number = parse(pair.substr(equals + 1));
+    if (!number.ok()) {
+      faults.push_back(
+          fmt::format("{} {}: {}", option, pair, std::string(number.status().message())));
+      continue;
+    }
+    object[fmt::format("{}{}", pair.substr(0, equals), suffix)] = *number;
+  }
+  if (!faults.empty())
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(faults, "; ")));
+  return object;
+}
+
+absl::StatusOr<double> ParseWeight(const std::string& text) {
+  char* end = nullptr;
+  const double weight = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') {
+    return absl::InvalidArgumentError(fmt::format("'{}' is no number such as 0.6", text));
+  }
+  return weight;
+}
+
+absl::StatusOr<double> ParseLimitUs(const std::string& text) {
+  EBB_ASSIGN_OR_RETURN(const uint64_t ns, ParseDurationNs(text));
+  return static_cast<double>(ns) / static_cast<double>(kNsPerUs);
+}
+
+absl::Status RunGoal(Session& session, const GoalOptions& options) {
+  if (options.weights.empty() && options.limits.empty() && !options.no_limits) {
+    return RunWordSwitch(session, kGoalSwitch, options.words);
+  }
+  if (options.no_limits && !options.limits.empty()) {
+    return absl::InvalidArgumentError("--limit and --no-limits exclude each other");
+  }
+  EBB_ASSIGN_OR_RETURN(const WordOrder order, ParseOrder(kGoalSwitch, options.words));
+  EBB_ASSIGN_OR_RETURN(const Json weights,
+                       ParsePairs("--weight", options.weights, "", ParseWeight));
+  EBB_ASSIGN_OR_RETURN(const Json limits,
+                       ParsePairs("--limit", options.limits, "_us", ParseLimitUs));
+  EBB_ASSIGN_OR_RETURN(auto client, Client::Open(session.url));
+  EBB_ASSIGN_OR_RETURN(const std::string node, ResolveNode(*client, order.node));
+  const std::string target = NodePath(node) + "/goal";
+  Json wanted = {{"goal", "custom"}, {"weights", weights}};
+  if (weights.empty()) {
+    EBB_ASSIGN_OR_RETURN(const std::string present, client->Call("GET", target));
+    EBB_ASSIGN_OR_RETURN(const Json json, ParseObject(present));
+    wanted = {{"goal", order.word.value_or(Text(json, "goal"))}};
+    if (wanted["goal"] == "custom") wanted["weights"] = json.value("weights", Json());
+  } else if (order.word.value_or("custom") != "custom") {
+    return absl::InvalidArgumentError(
+        fmt::format("--weight makes a custom goal, not {}", *order.word));
+  }
+  if (options.no_limits || !limits.empty()) wanted["limits"] = limits;
+  EBB_ASSIGN_OR_RETURN(const std::string body, client->Call("PUT", target, wanted.dump()));
+  EBB_ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  session.Print(session.format == Format::kJson ? json.dump(2) + "\n"
+                                                : SwitchText(kGoalSwitch, json) + "\n");
+  return absl::OkStatus();
+}
+
+void AddGoal(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand("goal", "show or set what a node is tuned for");
+  command->footer(
+      "Examples:\n"
+      "  ebb goal                             show it\n"
+      "  ebb goal read                        tune the only node for reads\n"
+      "  ebb goal alpha write                 tune node alpha for writes\n"
+      "  ebb goal --limit read_p99=2ms        keep nothing with a read p99 above 2 ms\n"
+      "  ebb goal custom --weight read_p99=0.6 --weight write_p50=0.4\n"
+      "Components: read_p50, read_p99, read_throughput, write_p50, write_p99, write_throughput.\n"
+      "Limits stay when the goal changes, until --limit or --no-limits.");
+  auto options = std::make_shared<GoalOptions>();
+  command->add_option("words", options->words, "[get|set] [NODE] [WORD]")->expected(0, 3);
+  command->add_option("--weight", options->weights, "NAME=SHARE of a custom goal; they sum to 1")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--limit", options->limits, "read_p99=TIME or write_p99=TIME")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_flag("--no-limits", options->no_limits, "the goal has no hard limits any more");
+  command->callback([&session, options] {
+    session.chosen = [options](Session& s) { return RunGoal(s, *options); };
+  });
 }
 
 void AddWordSwitch(CLI::App& app, Session& session, const WordSwitch& sw, const char* help,
@@ -269,11 +380,7 @@ void AddPauseCommands(CLI::App& app, Session& session) {
 void AddNodeStateCommands(CLI::App& app, Session& session) {
   AddAttachCommands(app, session);
   AddPauseCommands(app, session);
-  AddWordSwitch(app, session, kGoalSwitch, "show or set what a node is tuned for",
-                "Examples:\n"
-                "  ebb goal                 show it\n"
-                "  ebb goal read            tune the only node for reads\n"
-                "  ebb goal alpha write     tune node alpha for writes");
+  AddGoal(app, session);
   AddWordSwitch(app, session, kModeSwitch, "show or set how far the tuner may go",
                 "Modes: observe (watch), recommend (propose), approve (ask first), auto (act).\n"
                 "Examples:\n"

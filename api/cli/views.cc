@@ -100,7 +100,9 @@ void PrintNodePage(const Session& session, const Json& node) {
                           Toned(session, well ? "well" : health, well ? Tone::kGood : Tone::kBad)));
   add("store", fmt::format("{}, {}", Text(Object(node, "store"), "device_class"),
                            Text(Object(node, "store"), "description")));
-  add("goal", Text(node, "goal"));
+  const std::string broken = Text(node, "limits_broken");
+  add("goal", Text(node, "goal_text") +
+                  (broken.empty() ? "" : Toned(session, "  BROKEN: " + broken, Tone::kBad)));
   add("tuner", ModeText(tuner));
   add("state", fmt::format("{}: {}", Text(tuner, "state"), Text(tuner, "why")));
   add("uplift", UpliftText(Object(node, "uplift")));

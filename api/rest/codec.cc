@@ -263,7 +263,9 @@ std::string NodeJson(const engine::NodeStatus& node, const KnobSpecs& specs) {
                    {"description", node.info.description},
                    {"device_class", node.info.device_class},
                    {"epoch", node.info.epoch}};
-  json["goal"] = engine::GoalWord(node.goal);
+  json["goal"] = engine::GoalName(node.goal);
+  json["goal_text"] = engine::GoalText(node.goal);
+  json["limits_broken"] = node.limits_broken;
   json["tuner"] = TunerOf(node);
   json["index"] = {{"now", OrNull(node.index_now)}, {"minute_mean", OrNull(node.index_minute)}};
   json["windows"] = node.windows;
@@ -279,7 +281,14 @@ std::string NodeJson(const engine::NodeStatus& node, const KnobSpecs& specs) {
 std::string TunerJson(const engine::NodeStatus& node) { return Dump(TunerOf(node)); }
 
 std::string GoalJson(const engine::NodeStatus& node) {
-  return Dump({{"goal", engine::GoalWord(node.goal)}});
+  const engine::GoalLimits& limits = node.goal.limits;
+  Json json;
+  json["goal"] = engine::GoalName(node.goal);
+  json["weights"] = node.goal.weights ? Json(engine::WeightsByName(node.goal)) : Json();
+  json["limits"] = {{"read_p99_us", OrNull(limits.read_p99_us_max)},
+                    {"write_p99_us", OrNull(limits.write_p99_us_max)}};
+  json["text"] = engine::GoalText(node.goal);
+  return Dump(json);
 }
 
 std::string KnobJson(const engine::KnobState& knob) {

@@ -167,7 +167,7 @@ void AddStateSet(Families& families, const std::string& family, const Labels& no
 void AddTuner(Families& families, const Labels& node, const engine::NodeStatus& status) {
   if (status.index_now) {
     Labels labels = node;
-    labels.push_back({"goal", std::string(engine::GoalWord(status.goal))});
+    labels.push_back({"goal", std::string(engine::GoalName(status.goal))});
     families.Gauge("ebb_performance_index_ratio", labels, *status.index_now / 100.0);
   }
   AddStateSet(families, "ebb_tuner_mode", node, "mode", ModeWords(),

@@ -1,5 +1,7 @@
 // Handlers of /api/v1/nodes and below, but for history and series.
 #include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 
 #include "api/rest/node_problem.h"
@@ -53,6 +55,45 @@ Reply KnobReply(Call& call, const std::string& id, const std::string& name) {
       {}};
 }
 
+constexpr std::array<std::string_view, 2> kLimitMembers = {"read_p99_us", "write_p99_us"};
+
+// The goal of a body on top of the `present` one: limits that are not mentioned stay.
+engine::Goal ReadGoal(BodyReader& body, const engine::Goal& present, Presence presence) {
+  const auto names = GoalNames();
+  std::array<std::string_view, engine::kComponentCount> components;
+  for (size_t k = 0; k < components.size(); ++k) {
+    components[k] = engine::ComponentWord(static_cast<engine::Component>(k));
+  }
+  const auto name = body.Word("goal", names, presence);
+  const auto weights = body.Numbers("weights", components, Presence::kOptional);
+  const auto limits = body.Numbers("limits", kLimitMembers, Presence::kOptional);
+  engine::Goal goal = present;
+  const bool custom = name && *name + 1 == names.size();
+  if (name && !custom) {
+    goal = static_cast<agents::GoalKind>(*name);
+    goal.limits = present.limits;
+  }
+  if (custom && !body.Has("weights")) {
+    body.AddFault("weights", "is missing: a custom goal says what each component weighs");
+  } else if (custom && weights) {
+    for (const auto& fault : ReadWeights(*weights, goal)) {
+      body.AddFault("weights", fault.entry, fault.text);
+    }
+  } else if (weights && !weights->empty()) {
+    body.AddFault("weights", "goes with \"goal\": \"custom\" only");
+  }
+  if (limits) {
+    std::map<std::string, double> by_name;
+    for (const auto& [member, limit_us] : *limits) {
+      by_name[member.substr(0, member.size() - 3)] = limit_us;  // without "_us"
+    }
+    for (const auto& fault : ReadLimits(by_name, goal)) {
+      body.AddFault("limits", fault.entry + "_us", fault.text);
+    }
+  }
+  return goal;
+}
+
 // What the service found wrong with the socket is the client's to mend, not our failure.
 Problem AttachProblem(const absl::Status& status) {
   switch (status.code()) {
@@ -84,12 +125,11 @@ Reply GetNodes(Call& call) {
 
 Reply PostNode(Call& call) {
   if (auto problem = call.query.Finish()) return *problem;
-  const auto goals = GoalWords();
   const auto modes = ModeWords();
   BodyReader body(call.request.body);
+  const engine::Goal goal = ReadGoal(body, engine::Goal(), Presence::kOptional);
   const auto socket = body.Text("control_socket", kSocketPathBytesMax, Presence::kRequired);
   const auto id = body.Text("id", 64, Presence::kOptional);
-  const auto goal = body.Word("goal", goals, Presence::kOptional);
   const auto mode = body.Word("mode", modes, Presence::kOptional);
   if (socket && !socket->starts_with('/')) {
     body.AddFault("control_socket", "must be an absolute path");
@@ -102,10 +142,9 @@ Reply PostNode(Call& call) {
   }
   if (auto problem = body.Finish()) return *problem;
 
-  auto attached = call.api.service().Attach(
-      *socket, id.value_or(""),
-      goal ? static_cast<agents::GoalKind>(*goal) : agents::GoalKind::kBalanced,
-      mode ? static_cast<engine::Mode>(*mode) : engine::Mode::kAuto);
+  auto attached =
+      call.api.service().Attach(*socket, id.value_or(""), goal,
+                                mode ? static_cast<engine::Mode>(*mode) : engine::Mode::kAuto);
   if (!attached.ok()) return AttachProblem(attached.status());
   Reply reply = NodeReply(call, *attached, 201);
   if (auto* response = std::get_if<Response>(&reply)) {
@@ -136,12 +175,12 @@ Reply GetGoal(Call& call) {
 
 Reply PutGoal(Call& call) {
   if (auto problem = call.query.Finish()) return *problem;
-  const auto goals = GoalWords();
+  const auto node = call.api.service().Node(call.path[0]);
+  if (!node.ok()) return NodeProblem(call.api.service(), call.path[0], node.status());
   BodyReader body(call.request.body);
-  const auto goal = body.Word("goal", goals, Presence::kRequired);
+  const engine::Goal goal = ReadGoal(body, node->goal, Presence::kRequired);
   if (auto problem = body.Finish()) return *problem;
-  const absl::Status status = call.api.service().SetGoal(
-      call.path[0], static_cast<agents::GoalKind>(*goal), call.request.actor);
+  const absl::Status status = call.api.service().SetGoal(call.path[0], goal, call.request.actor);
   if (!status.ok()) return NodeProblem(call.api.service(), call.path[0], status);
   return GetGoal(call);
 }

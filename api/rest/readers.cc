@@ -176,6 +176,37 @@ std::optional<int64_t> BodyReader::Time(std::string_view member, Presence presen
   return std::nullopt;
 }
 
+std::optional<std::map<std::string, double>> BodyReader::Numbers(
+    std::string_view member, std::span<const std::string_view> known, Presence presence) {
+  const nlohmann::json* value = parsed_->Find(member, presence);
+  if (value == nullptr) return std::nullopt;
+  std::map<std::string, double> numbers;
+  if (value->is_null()) return numbers;
+  if (!value->is_object()) {
+    parsed_->Refuse(member, *value, "must be an object of numbers");
+    return std::nullopt;
+  }
+  const size_t faults_before = parsed_->faults.size();
+  for (const auto& [name, number] : value->items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      Fault fault = UnknownName(name, "member", {known.begin(), known.end()});
+      fault.pointer = Pointer(member) + Pointer(Cut(name));
+      parsed_->faults.push_back(std::move(fault));
+    } else if (!number.is_number()) {
+      AddFault(member, name, "must be a number");
+    } else {
+      numbers[name] = number.get<double>();
+    }
+  }
+  if (parsed_->faults.size() != faults_before) return std::nullopt;
+  return numbers;
+}
+
+void BodyReader::AddFault(std::string_view member, std::string_view entry, std::string detail) {
+  const std::string pointer = Pointer(member) + (entry.empty() ? "" : Pointer(entry));
+  parsed_->faults.push_back({pointer, {}, std::move(detail), {}, {}});
+}
+
 void BodyReader::AddFault(std::string_view member, std::string detail) {
   parsed_->faults.push_back({Pointer(member), {}, std::move(detail), {}, {}});
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,9 +35,15 @@ class BodyReader {
                              Presence presence);
   // RFC 3339 text or Unix milliseconds as a number.
   std::optional<int64_t> Time(std::string_view member, Presence presence);
+  // An object of numbers, by name; null is an empty one. Other names than `known` are faults.
+  std::optional<std::map<std::string, double>> Numbers(std::string_view member,
+                                                       std::span<const std::string_view> known,
+                                                       Presence presence);
   bool Has(std::string_view member) const;
   // A fault of meaning that only the route can see.
   void AddFault(std::string_view member, std::string detail);
+  // Likewise, of an entry of an object.
+  void AddFault(std::string_view member, std::string_view entry, std::string detail);
   std::optional<Problem> Finish();
 
  private:

@@ -18,6 +18,11 @@ std::array<std::string_view, kCount> WordsOf(std::string_view (*word)(Enum)) {
 inline std::array<std::string_view, 3> GoalWords() {
   return WordsOf<agents::GoalKind, 3>(engine::GoalWord);
 }
+// A goal as it is written down: one of the three, or weights of one's own.
+inline std::array<std::string_view, 4> GoalNames() {
+  const auto kinds = GoalWords();
+  return {kinds[0], kinds[1], kinds[2], "custom"};
+}
 inline std::array<std::string_view, 4> ModeWords() {
   return WordsOf<engine::Mode, 4>(engine::ModeWord);
 }

@@ -29,10 +29,11 @@ constexpr std::array<std::string_view, 5> kLogLevels = {"debug", "info", "warnin
 constexpr int64_t kMsPerS = 1'000;
 constexpr uint64_t kKeepNsMin = 3600 * kNsPerS;
 constexpr double kHoldbackShareMax = 0.5;
-constexpr std::array<std::string_view, 17> kKeys = {
-    "agent",       "attach",       "goal",      "holdback",        "keep_10min",  "keep_10s",
-    "keep_1min",   "keep_windows", "listen",    "log_level",       "maintenance", "mode",
-    "never_touch", "quiet_hours",  "state_dir", "trials_per_hour", "window"};
+constexpr std::array<std::string_view, 19> kKeys = {
+    "agent",       "attach",   "goal",        "goal_limits",  "goal_weights", "holdback",
+    "keep_10min",  "keep_10s", "keep_1min",   "keep_windows", "listen",       "log_level",
+    "maintenance", "mode",     "never_touch", "quiet_hours",  "state_dir",    "trials_per_hour",
+    "window"};
 constexpr int64_t kTrialsPerHourMax = 3600;
 
 // Keys whose value is taken as it stands.
@@ -47,6 +48,9 @@ constexpr std::pair<std::string_view, int64_t SeriesRetention::*> kKeeps[] = {
     {"keep_10s", &SeriesRetention::ten_seconds_ms},
     {"keep_1min", &SeriesRetention::minutes_ms},
     {"keep_10min", &SeriesRetention::ten_minutes_ms}};
+
+// Words of the key `goal`.
+constexpr std::array<std::string_view, 4> kGoalNames = {"read", "write", "balanced", "custom"};
 
 // Keys whose value is a list of texts, and what one of them is called.
 struct ListKey {
@@ -134,6 +138,29 @@ bool ReadKeep(std::string_view key, const std::string& text, const toml::node& n
   return false;
 }
 
+// Tables whose faults are found together with the goal, by CheckConfig.
+void ReadGoalTable(std::string_view key, const toml::node& node, DaemonConfig& config,
+                   FileFaults& faults) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) {
+    faults.Add(node,
+               key == "goal_weights"
+                   ? "goal_weights must be a table such as { read_p99 = 0.6, write_p50 = 0.4 }"
+                   : "goal_limits must be a table such as { read_p99 = \"2ms\" }");
+    return;
+  }
+  for (const auto& [name, value] : *table) {
+    if (key == "goal_limits") {
+      const auto text = TextOf(value, fmt::format("goal_limits.{}", name.str()), faults);
+      if (text) config.goal_limits[std::string(name.str())] = *text;
+    } else if (const auto weight = value.value<double>()) {
+      config.goal_weights[std::string(name.str())] = *weight;
+    } else {
+      faults.Add(value, fmt::format("goal_weights.{} must be a number", name.str()));
+    }
+  }
+}
+
 void ReadTrialsPerHour(const toml::node& node, DaemonConfig& config, FileFaults& faults) {
   DaemonConfig only_this;
   only_this.trials_per_hour = node.value_exact<int64_t>().value_or(0);
@@ -147,6 +174,9 @@ void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
              FileFaults& faults) {
   for (const ListKey& list : kLists) {
     if (list.key == key) return ReadList(list, node, config, faults);
+  }
+  if (key == "goal_weights" || key == "goal_limits") {
+    return ReadGoalTable(key, node, config, faults);
   }
   if (key == "trials_per_hour") return ReadTrialsPerHour(node, config, faults);
   const std::optional<std::string> text = TextOf(node, key, faults);
@@ -174,7 +204,9 @@ void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
     if (name != key) continue;
     DaemonConfig only_this;  // otherwise the defaults, which have no fault of their own
     only_this.*member = *text;
-    if (const absl::Status status = CheckConfig(only_this); !status.ok()) {
+    // Its weights are judged when the whole file is read.
+    const bool custom = key == "goal" && *text == "custom";
+    if (const absl::Status status = CheckConfig(only_this); !custom && !status.ok()) {
       faults.Add(node, std::string(status.message()));
     }
     config.*member = *text;
@@ -191,6 +223,38 @@ void CheckWord(std::string_view key, const std::string& value, const Words& word
                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
 }
 
+// The goal, and every fault of what says it.
+Goal ReadGoal(const DaemonConfig& config, std::vector<std::string>& faults) {
+  Goal goal = ParseGoal(config.goal).value_or(agents::GoalKind::kBalanced);
+  const auto add = [&](std::string_view key, const GoalFault& fault) {
+    faults.push_back(
+        fmt::format("{}{}{}: {}", key, fault.entry.empty() ? "" : ".", fault.entry, fault.text));
+  };
+  if (config.goal == "custom") {
+    for (const GoalFault& fault : ReadWeights(config.goal_weights, goal)) {
+      add("goal_weights", fault);
+    }
+  } else if (!config.goal_weights.empty()) {
+    faults.push_back("goal_weights: goes with goal = \"custom\" only");
+  }
+  std::map<std::string, double> limits_us;
+  for (const auto& [name, text] : config.goal_limits) {
+    const auto ns = ParseDurationNs(text);
+    if (!ns.ok()) {
+      add("goal_limits", {name, std::string(ns.status().message())});
+    } else {
+      limits_us[name] = static_cast<double>(*ns) / static_cast<double>(kNsPerUs);
+    }
+  }
+  for (const GoalFault& fault : ReadLimits(limits_us, goal)) add("goal_limits", fault);
+  return goal;
+}
+
+void CheckGoal(const DaemonConfig& config, std::vector<std::string>& faults) {
+  CheckWord("goal", config.goal, kGoalNames, faults);
+  ReadGoal(config, faults);
+}
+
 void CheckSpans(std::string_view key, const std::vector<std::string>& spans,
                 std::vector<std::string>& faults) {
   for (const std::string& text : spans) {
@@ -205,6 +269,17 @@ std::vector<WeeklySpan> SpansOf(const std::vector<std::string>& texts) {
   std::vector<WeeklySpan> spans;
   for (const std::string& text : texts) spans.push_back(ParseWeeklySpan(text).value());
   return spans;
+}
+
+// Weights and limits make sense only together with the goal; named where their table begins.
+void AddGoalFaults(const toml::table& table, const DaemonConfig& config, FileFaults& faults) {
+  const toml::node* node = table.get("goal_weights");
+  if (node == nullptr) node = table.get("goal_limits");
+  if (node == nullptr) node = table.get("goal");
+  if (node == nullptr) return;
+  std::vector<std::string> found;
+  ReadGoal(config, found);
+  for (const std::string& fault : found) faults.Add(*node, fault);
 }
 
 }  // namespace
@@ -249,6 +324,7 @@ absl::Status ReadConfigText(std::string_view text, const std::string& name, Daem
         ReadKey(key.str(), node, config, faults);
       }
     }
+    AddGoalFaults(table, config, faults);
   } catch (const toml::parse_error& error) {
     faults.Add(error.source().begin, std::string(error.description()));
   }
@@ -272,10 +348,7 @@ absl::Status CheckConfig(const DaemonConfig& config) {
     if (socket.empty()) faults.push_back("attach: an empty text is no control socket");
   }
   CheckWord("agent", config.agent, agents::AgentNames(), faults);
-  CheckWord("goal", config.goal,
-            std::array{GoalWord(agents::GoalKind::kRead), GoalWord(agents::GoalKind::kWrite),
-                       GoalWord(agents::GoalKind::kBalanced)},
-            faults);
+  CheckGoal(config, faults);
   CheckWord("mode", config.mode,
             std::array{ModeWord(Mode::kObserve), ModeWord(Mode::kRecommend),
                        ModeWord(Mode::kApprove), ModeWord(Mode::kAuto)},
@@ -301,6 +374,11 @@ absl::Status CheckConfig(const DaemonConfig& config) {
   return absl::InvalidArgumentError(fmt::format("{}", fmt::join(faults, "\n")));
 }
 
+Goal GoalOf(const DaemonConfig& config) {
+  std::vector<std::string> faults;
+  return ReadGoal(config, faults);
+}
+
 void ApplyConfig(const DaemonConfig& config, LoopConfig& loop) {
   loop.schedule.quiet_hours = SpansOf(config.quiet_hours);
   loop.schedule.maintenance = SpansOf(config.maintenance);
@@ -319,6 +397,12 @@ std::string ConfigText(const DaemonConfig& config) {
   for (const auto& [key, member] : kKeeps) {
     whole.insert(key, fmt::format("{}s", config.keep.*member / kMsPerS));
   }
+  toml::table weights;
+  for (const auto& [name, weight] : config.goal_weights) weights.insert(name, weight);
+  toml::table limits;
+  for (const auto& [name, limit] : config.goal_limits) limits.insert(name, limit);
+  if (!weights.empty()) whole.insert("goal_weights", weights);
+  if (!limits.empty()) whole.insert("goal_limits", limits);
   for (const ListKey& list : kLists) {
     toml::array array;
     for (const std::string& element : config.*list.member) array.push_back(element);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "engine/goal/goal.h"
 #include "engine/history/series_retention.h"
 #include "engine/loop/loop_config.h"
 
@@ -23,7 +25,9 @@ struct DaemonConfig {
   std::string state_dir = "/var/lib/ebb";
   std::vector<std::string> attach;  // control sockets of nodes to tune from the start
   std::string agent = "preset_climb";
-  std::string goal = "balanced";
+  std::string goal = "balanced";                   // or custom: then goal_weights says what counts
+  std::map<std::string, double> goal_weights;      // component -> share; in the file only
+  std::map<std::string, std::string> goal_limits;  // "read_p99" -> "2ms"; in the file only
   std::string mode = "auto";
   uint64_t window_ns = kNsPerS;  // length of a measurement window, 100 ms to 1 min
   // Share of the windows in which the default runs, to measure what tuning brings; 0 to 0.5.
@@ -52,6 +56,9 @@ absl::StatusOr<double> ParseHoldbackShare(std::string_view text);
 
 // Every fault of a whole configuration, one a line, each naming its key.
 absl::Status CheckConfig(const DaemonConfig& config);
+
+// The goal that it names; `config` has no fault.
+Goal GoalOf(const DaemonConfig& config);
 
 // What it says about the control loop, on top of `loop`; `config` has no fault.
 void ApplyConfig(const DaemonConfig& config, LoopConfig& loop);

@@ -159,7 +159,7 @@ class Attacher {
  public:
   Attacher(EngineService& service, const DaemonConfig& config)
       : service_(service),
-        goal_(*ParseGoal(config.goal)),
+        goal_(GoalOf(config)),
         mode_(*ParseMode(config.mode)),
         waiting_(config.attach) {}
 
@@ -193,7 +193,7 @@ class Attacher {
   }
 
   EngineService& service_;
-  const agents::GoalKind goal_;
+  const Goal goal_;
   const Mode mode_;
   std::vector<std::string> waiting_;
   bool first_ = true;

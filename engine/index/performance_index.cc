@@ -20,7 +20,7 @@ double IndexReading::value() const {
   return known ? 100 * std::exp(log_ratio) : std::numeric_limits<double>::quiet_NaN();
 }
 
-IndexReading EvaluateIndex(const BaselineModel& baseline, agents::GoalKind goal,
+IndexReading EvaluateIndex(const BaselineModel& baseline, const Goal& goal,
                            const env::Observation& observation) {
   if (!observation.valid) return Unknown(observation.void_reason);
   const ComponentLogs measured = MeasureComponents(observation.metrics);
@@ -34,6 +34,9 @@ IndexReading EvaluateIndex(const BaselineModel& baseline, agents::GoalKind goal,
         std::floor(base.near_windows), std::ceil(baseline.config().near_windows_min)));
   }
   const ComponentWeights weights = WeightsFor(goal, observation.metrics);
+  if (weights == ComponentWeights{}) {
+    return Unknown("the clients do nothing now that the goal gives a weight");
+  }
   IndexReading reading;
   for (size_t k = 0; k < kComponentCount; ++k) {
     if (weights[k] == 0) continue;

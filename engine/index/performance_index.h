@@ -24,7 +24,7 @@ struct IndexReading {
 // An index whose baseline is less certain than this (95 % half width of PI, relative) is not shown.
 inline constexpr double kIndexHalfWidthMax = 0.35;
 
-IndexReading EvaluateIndex(const BaselineModel& baseline, agents::GoalKind goal,
+IndexReading EvaluateIndex(const BaselineModel& baseline, const Goal& goal,
                            const env::Observation& observation);
 
 }  // namespace ebb::engine

@@ -69,7 +69,7 @@ void EngineService::ReapDetached() {
 }
 
 absl::StatusOr<std::string> EngineService::Attach(const std::string& control_socket,
-                                                  const std::string& id, agents::GoalKind goal,
+                                                  const std::string& id, const Goal& goal,
                                                   Mode mode) {
   if (!id.empty() && !IsLegalId(id)) {
     return absl::InvalidArgumentError(
@@ -144,7 +144,7 @@ absl::StatusOr<NodeStatus> EngineService::Node(const std::string& node) {
   return loop->Status();
 }
 
-absl::Status EngineService::SetGoal(const std::string& node, agents::GoalKind goal,
+absl::Status EngineService::SetGoal(const std::string& node, const Goal& goal,
                                     const std::string& actor) {
   EBB_ASSIGN_OR_RETURN(const std::shared_ptr<NodeLoop> loop, Find(node));
   return loop->SetGoal(goal, actor);

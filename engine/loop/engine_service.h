@@ -29,11 +29,11 @@ class EngineService final : public TunerService {
   ~EngineService() override;
 
   absl::StatusOr<std::string> Attach(const std::string& control_socket, const std::string& id,
-                                     agents::GoalKind goal, Mode mode) override;
+                                     const Goal& goal, Mode mode) override;
   absl::Status Detach(const std::string& node, bool restore) override;
   std::vector<NodeStatus> Nodes() override;
   absl::StatusOr<NodeStatus> Node(const std::string& node) override;
-  absl::Status SetGoal(const std::string& node, agents::GoalKind goal,
+  absl::Status SetGoal(const std::string& node, const Goal& goal,
                        const std::string& actor) override;
   absl::Status SetMode(const std::string& node, Mode mode, const std::string& actor) override;
   absl::Status Pause(const std::string& node, const std::string& reason,

@@ -149,6 +149,7 @@ void NodeLoop::LearnFromIncumbent(const env::Observation& observation) {
   }
   incumbent_windows_.Add(window_, observation, reading_.known);
   NoteTunedWindow(observation);
+  MindLimits(observation);
   if (!IncumbentIsDefault()) return;
   baseline_.Learn(FeaturesOf(observation.descriptor), MeasureComponents(observation.metrics));
   ++learned_in_load_;
@@ -248,7 +249,7 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
   const agents::ProposalContext context{environment_->space(),
                                         observation,
                                         incumbent_,
-                                        goal_,
+                                        goal_.kind,
                                         environment_->info().device_class,
                                         frozen};
   std::optional<agents::Proposal> proposal = Recall();
@@ -283,7 +284,7 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
     }
   }
   if (!fault.empty() && recall) {
-    contexts_.EndRecall(std::string(GoalWord(goal_)));
+    contexts_.EndRecall(std::string(GoalName(goal_)));
     return NoteRefused(fault);
   }
   if (!fault.empty()) {
@@ -297,7 +298,7 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
   last_refusal_.clear();
   const std::string actor = recall ? RecallActor() : fmt::format("agent:{}", agent_->name());
   if (mode_ != Mode::kAuto) {
-    if (recall) contexts_.EndRecall(std::string(GoalWord(goal_)));
+    if (recall) contexts_.EndRecall(std::string(GoalName(goal_)));
     return Recommend(*proposal, actor);
   }
   StartTrial(*proposal, actor, /*recheck=*/false);
@@ -358,7 +359,7 @@ void NodeLoop::ObeyRequests() {
     }
   }
   if (wanted.goal != goal_) {
-    if (trial_) AbortTrial(fmt::format("the goal is now {}", GoalWord(wanted.goal)));
+    if (trial_) AbortTrial(fmt::format("the goal is now {}", GoalText(wanted.goal)));
     CloseRecommendation(RecommendationState::kWithdrawn, "the goal changed");
     if (envelope_) envelope_->ForgetTabu();
     recheck_.reset();
@@ -429,7 +430,7 @@ void NodeLoop::Publish(const env::Observation* observation) {
   status_.baseline_progress = progress_;
   status_.setting_version = setting_version_;
   status_.uplift = MakeUpliftReport();
-  status_.context = contexts_.Status(std::string(GoalWord(goal_)));
+  status_.context = contexts_.Status(std::string(GoalName(goal_)));
   if (agent_) status_.agent = agent_->name();
   if (!status_.connected) return;
   status_.info = environment_->info();

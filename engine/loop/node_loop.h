@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "engine/context/context_tracker.h"
 #include "engine/guard/envelope.h"
+#include "engine/guard/limit_watch.h"
 #include "engine/guard/shift_detector.h"
 #include "engine/guard/trial_protocol.h"
 #include "engine/history/history.h"
@@ -76,7 +77,7 @@ class NodeLoop {
   std::vector<KnobState> Knobs() const;
   NodeRecord record() const;
 
-  absl::Status SetGoal(agents::GoalKind goal, const std::string& actor);
+  absl::Status SetGoal(const Goal& goal, const std::string& actor);
   absl::Status SetMode(Mode mode, const std::string& actor);
   absl::Status Pause(const std::string& reason, std::optional<int64_t> until_ms,
                      const std::string& actor);
@@ -96,6 +97,7 @@ class NodeLoop {
     env::Setting to;
     std::optional<agents::Effect> predicted;
     env::TripConditions trips;
+    LimitWatch limits;
     std::string lease = {};  // empty while the incumbent's leg runs
     bool candidate_on = true;
     bool recheck = false;  // asked for by the guard, not by the agent
@@ -152,6 +154,8 @@ class NodeLoop {
   // node_loop_limits.cc: what keeps the loop's hands off.
   // In a maintenance window the node returns to its incumbent; quiet hours only stop what is new.
   void MindSchedule();
+  // Whether the trusted setting keeps to the goal's hard limits; tells when it begins not to.
+  void MindLimits(const env::Observation& observation);
   // Why the default may not run: it would move a knob that nobody may touch. Else empty.
   std::string HoldbackFault() const;
   // Trials of the last hour, whichever sidecar made them.
@@ -190,6 +194,8 @@ class NodeLoop {
                                         uint64_t change_id);
   void StartRecheck();
   void StepTrial(const env::Observation& observation);
+  // True when a hard limit of the goal decides: the candidate goes, or is not kept.
+  bool LimitsEndTrial(const env::Observation& observation, const env::Setting& expected);
   void SwitchLeg(bool candidate);
   absl::Status ApplyCandidate(ActiveTrial& trial);
   void AbortTrial(const std::string& reason);
@@ -250,8 +256,10 @@ class NodeLoop {
   int64_t window_ = 0;          // numbers every window of this object
   int64_t settled_window_ = 0;  // windows before it still show an earlier setting
   int64_t next_proposal_window_ = 0;
+  int64_t holdback_not_before_ = 0;  // the node tripped on the last one
   uint32_t usable_in_row_ = 0;
   uint32_t unknown_in_row_ = 0;
+  uint32_t limits_broken_in_row_ = 0;
   uint32_t nulls_in_row_ = 0;
   uint32_t learned_since_save_ = 0;
   std::string unusable_reason_;
@@ -268,7 +276,7 @@ class NodeLoop {
   uint32_t learned_in_load_ = 0;  // windows of the default since the last shift
   double progress_ = 0;           // of learning the baseline for this load, 0 to 1
   // Copies of what callers asked for, refreshed once a window.
-  agents::GoalKind goal_ = agents::GoalKind::kBalanced;
+  Goal goal_;
   Mode mode_ = Mode::kObserve;
   bool paused_ = false;
 

@@ -44,7 +44,7 @@ void NodeLoop::Recommend(const agents::Proposal& proposal, const std::string& ac
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
   change.actor = actor;
-  change.goal = GoalWord(goal_);
+  change.goal = GoalName(goal_);
   change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
   change.reason = proposal.reason;
@@ -53,7 +53,7 @@ void NodeLoop::Recommend(const agents::Proposal& proposal, const std::string& ac
         Effect{proposal.predicted->mean, proposal.predicted->low, proposal.predicted->high};
   }
   Recommendation advice;
-  advice.id = RecommendationId(status_.id, change.goal, change.knobs);
+  advice.id = RecommendationId(status_.id, GoalText(goal_), change.knobs);
   AddStep(change, "recommended",
           fmt::format("recommended as {}; nothing was changed, as the mode says", advice.id));
   if (const absl::Status written = WriteChange(change, "recommended"); !written.ok()) {

@@ -19,7 +19,7 @@ void NodeLoop::FollowContext(const env::Observation& observation) {
                                     environment_->info().device_class, observation.wall_ms);
   if (!known) return;
   if (envelope_) envelope_->SetContext(contexts_.id());
-  const ContextStatus status = contexts_.Status(std::string(GoalWord(goal_)));
+  const ContextStatus status = contexts_.Status(std::string(GoalName(goal_)));
   std::string text = contexts_.remembered()
                          ? fmt::format("the load is {} again, first seen {}", status.id,
                                        FormatRfc3339(status.first_seen_ms))
@@ -33,7 +33,7 @@ void NodeLoop::FollowContext(const env::Observation& observation) {
 }
 
 std::optional<agents::Proposal> NodeLoop::Recall() const {
-  const std::optional<BestKnown> best = contexts_.ToRecall(std::string(GoalWord(goal_)));
+  const std::optional<BestKnown> best = contexts_.ToRecall(std::string(GoalName(goal_)));
   if (!best) return std::nullopt;
   const env::KnobSpace& space = environment_->space();
   const std::vector<bool> frozen = Frozen();

@@ -83,6 +83,7 @@ void NodeLoop::StartHoldback(const std::string& why) {
   terms.lease_ms = LeaseMs();
   terms.actor = kHoldbackActor;
   terms.reason = "holdback: " + why;
+  LimitWatch(goal_.limits, incumbent_windows_.Observations()).Tighten(terms.trips);
   const absl::StatusOr<env::AppliedSetting> applied =
       environment_->Apply(standard, setting_version_, terms);
   holdback_ =
@@ -152,7 +153,7 @@ void NodeLoop::NoteTunedWindow(const env::Observation& observation) {
       "{} windows of the default between {} of the tuned setting: the tuned one is {:+.1f} % "
       "better for the goal {}",
       measured->default_windows, measured->tuned_windows,
-      100 * std::expm1(measured->LogUplift(goal_)), GoalWord(goal_));
+      100 * std::expm1(measured->LogUplift(goal_)), GoalName(goal_));
   HistoryWrite write;
   write.events = {
       {parts_.clock.WallMs(), status_.id, "holdback_block", text, BlockText(*measured)}};

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kHourMs = 3'600'000;
 constexpr double kMsPerSecond = 1000;
+constexpr uint32_t kBrokenWindowsTold = 3;  // in a row: one is noise
 
 std::string_view KindOf(Rest::Kind kind) {
   return kind == Rest::Kind::kMaintenance ? "maintenance" : "quiet_hours";
@@ -35,7 +36,22 @@ void NodeLoop::MindSchedule() {
   rest_ = std::move(now);
 }
 
+void NodeLoop::MindLimits(const env::Observation& observation) {
+  const std::string broken = BrokenLimits(goal_.limits, observation.metrics);
+  limits_broken_in_row_ = broken.empty() ? 0 : limits_broken_in_row_ + 1;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.limits_broken = limits_broken_in_row_ < kBrokenWindowsTold ? "" : broken;
+  }
+  if (limits_broken_in_row_ != kBrokenWindowsTold) return;  // once each time it begins
+  Tell("limit", "the trusted setting breaks a hard limit of the goal: " + broken);
+}
+
 std::string NodeLoop::HoldbackFault() const {
+  if (window_ < holdback_not_before_) {
+    return fmt::format("a trip wire of the node ended the last try; next one in {} windows",
+                       holdback_not_before_ - window_);
+  }
   const std::lock_guard lock(mutex_);
   const env::KnobSpace& space = environment_->space();
   for (size_t i = 0; i < space.size(); ++i) {

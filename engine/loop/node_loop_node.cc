@@ -301,6 +301,7 @@ void NodeLoop::EndByNode(const env::NodeEvent& event) {
       AbortTrial("the lease ran out before it was renewed: " + event.text);
     }
   } else if (holdback_ && holdback_->lease == event.lease) {
+    if (tripped) holdback_not_before_ = window_ + parts_.config.back_off_windows_max;
     EndHoldback(event.text);
   }
 }
@@ -310,7 +311,7 @@ void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::st
   change.node = status_.id;
   change.proposed_ms = change.applied_ms = change.decided_ms = parts_.clock.WallMs();
   change.actor = kForeign;
-  change.goal = GoalWord(goal_);
+  change.goal = GoalName(goal_);
   change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, state.incumbent);
   if (change.knobs.empty()) return;
@@ -354,7 +355,7 @@ absl::Status NodeLoop::DoRestore() {
   Change change;
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
-  change.goal = GoalWord(goal_);
+  change.goal = GoalName(goal_);
   change.context = contexts_.id();
   change.actor = record().restore_actor;
   change.knobs = env::Diff(environment_->space(), incumbent_, target);
@@ -397,9 +398,11 @@ absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
   return absl::OkStatus();
 }
 
-absl::Status NodeLoop::SetGoal(agents::GoalKind goal, const std::string& actor) {
+absl::Status NodeLoop::SetGoal(const Goal& goal, const std::string& actor) {
   if (record().goal == goal) return absl::OkStatus();
-  return EditRecord("goal", fmt::format("{} set the goal to {}", actor, GoalWord(goal)),
+  return EditRecord("goal",
+                    fmt::format("{} set the goal to {}; it was {}", actor, GoalText(goal),
+                                GoalText(record().goal)),
                     [&](NodeRecord& record) { record.goal = goal; });
 }
 

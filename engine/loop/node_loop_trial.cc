@@ -75,7 +75,7 @@ absl::StatusOr<Change> NodeLoop::ProposedChange(const agents::Proposal& proposal
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
   change.actor = actor;
-  change.goal = GoalWord(goal_);
+  change.goal = GoalName(goal_);
   change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
   change.reason = proposal.reason;
@@ -117,9 +117,12 @@ void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& a
                                                 std::string(written.message()));
   }
   envelope_->NoteTrialStarted(static_cast<uint64_t>(window_));
-  trial_.emplace(ActiveTrial{
-      TrialProtocol(config, before), *change, incumbent_, proposal.candidate, proposal.predicted,
-      TripsFor(incumbent_windows_.Observations(), parts_.config.trip_wires)});
+  const std::vector<env::Observation> recent = incumbent_windows_.Observations();
+  const LimitWatch limits(goal_.limits, recent);
+  env::TripConditions trips = TripsFor(recent, parts_.config.trip_wires);
+  limits.Tighten(trips);
+  trial_.emplace(ActiveTrial{TrialProtocol(config, before), *change, incumbent_, proposal.candidate,
+                             proposal.predicted, trips, limits});
   trial_->recheck = recheck;
   trial_->recall = recall;
   if (const absl::Status applied = ApplyCandidate(*trial_); !applied.ok()) {
@@ -165,7 +168,7 @@ void NodeLoop::StepTrial(const env::Observation& observation) {
   window.idle = observation.valid && !logs.has_read && !logs.has_write;
   const TrialStep step = trial.protocol.Next(window);
   trial.change.windows_used = trial.protocol.windows_used();
-  if (step.decided) return FinishTrial();
+  if (LimitsEndTrial(observation, expected) || step.decided) return FinishTrial();
   const TrialPhase phase = trial.protocol.phase();
   SetState(StateOf(phase), fmt::format("trial {}: {}", trial.change.id, trial.protocol.Progress()));
   if (phase != trial.phase_told && phase != TrialPhase::kSettling) {
@@ -182,6 +185,24 @@ void NodeLoop::StepTrial(const env::Observation& observation) {
     }
   }
   if (step.run_candidate != trial.candidate_on) SwitchLeg(step.run_candidate);
+}
+
+bool NodeLoop::LimitsEndTrial(const env::Observation& observation, const env::Setting& expected) {
+  ActiveTrial& trial = *trial_;
+  if (trial.candidate_on && observation.valid && !observation.setting_changed &&
+      observation.setting == expected) {
+    const std::string broken = trial.limits.Note(observation.metrics);
+    if (!broken.empty()) {
+      trial.protocol.Tripped(broken);
+      return true;
+    }
+  }
+  const TrialVerdict& found = trial.protocol.verdict();
+  if (found.verdict != Verdict::kKeep) return false;
+  if (const std::string fault = trial.limits.KeepFault(); !fault.empty()) {
+    trial.protocol.Tripped(fmt::format("not kept, though {}: {}", found.reason, fault));
+  }
+  return true;
 }
 
 void NodeLoop::SwitchLeg(bool candidate) {

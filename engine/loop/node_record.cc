@@ -33,11 +33,22 @@ std::optional<OpenWork> OpenFrom(const Json& json) {
   return open;
 }
 
+// Records of before custom goals have neither weights nor limits.
+Goal GoalFrom(const Json& json) {
+  Goal goal = ParseGoal(json.at("goal").get<std::string>()).value();
+  const auto numbers = [&](const char* member) {
+    return json.value(member, std::map<std::string, double>());
+  };
+  if (const auto weights = numbers("goal_weights"); !weights.empty()) ReadWeights(weights, goal);
+  ReadLimits(numbers("goal_limits"), goal);
+  return goal;
+}
+
 NodeRecord Parse(const Json& json) {
   NodeRecord record;
   record.id = json.at("id").get<std::string>();
   record.control_socket = json.at("control_socket").get<std::string>();
-  record.goal = ParseGoal(json.at("goal").get<std::string>()).value();
+  record.goal = GoalFrom(json);
   record.mode = ParseMode(json.at("mode").get<std::string>()).value();
   record.paused = json.at("paused").get<bool>();
   if (!json.at("paused_until_ms").is_null()) {
@@ -78,7 +89,9 @@ env::Setting UnnameSetting(const env::KnobSpace& space, const NamedSetting& name
 std::string RecordToJson(const NodeRecord& record) {
   Json json{{"id", record.id},
             {"control_socket", record.control_socket},
-            {"goal", GoalWord(record.goal)},
+            {"goal", GoalWord(record.goal.kind)},
+            {"goal_weights", WeightsByName(record.goal)},
+            {"goal_limits", LimitsByName(record.goal)},
             {"mode", ModeWord(record.mode)},
             {"paused", record.paused},
             {"paused_until_ms", nullptr},

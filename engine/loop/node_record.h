@@ -34,7 +34,7 @@ struct OpenWork {
 struct NodeRecord {
   std::string id;
   std::string control_socket;
-  agents::GoalKind goal = agents::GoalKind::kBalanced;
+  Goal goal;
   Mode mode = Mode::kAuto;
   bool paused = false;
   std::optional<int64_t> paused_until_ms;

@@ -29,7 +29,7 @@ void WindowLog::Add(int64_t window, env::Observation observation, bool index_kno
   if (entries_.size() > windows_max_) entries_.pop_front();
 }
 
-std::vector<LogSample> WindowLog::Samples(const BaselineModel& baseline, agents::GoalKind goal,
+std::vector<LogSample> WindowLog::Samples(const BaselineModel& baseline, const Goal& goal,
                                           int64_t oldest_window) const {
   std::vector<LogSample> samples;
   for (const Entry& entry : entries_) {

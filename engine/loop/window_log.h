@@ -25,7 +25,7 @@ class WindowLog {
   void Clear() { entries_.clear(); }
   // Index of every window by the present baseline and goal, oldest first; windows without index
   // are left out, and so are those older than `oldest_window`.
-  std::vector<LogSample> Samples(const BaselineModel& baseline, agents::GoalKind goal,
+  std::vector<LogSample> Samples(const BaselineModel& baseline, const Goal& goal,
                                  int64_t oldest_window) const;
   // How many Samples would give at most; cheap.
   size_t CountKnown(int64_t oldest_window) const;

@@ -82,7 +82,7 @@ std::string LoadFault(const Side& before, const Side& with_default, const Side& 
 
 }  // namespace
 
-double UpliftBlock::LogUplift(agents::GoalKind goal) const {
+double UpliftBlock::LogUplift(const Goal& goal) const {
   // The mix of the whole block weighs every window alike: a mix that wanders from window to window
   // would put the level of a latency into the comparison.
   constexpr double kOps = 1e6;

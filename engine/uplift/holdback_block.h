@@ -33,7 +33,7 @@ struct UpliftBlock {
   double read_share = 0;  // of the operations
 
   // Logarithm of the index of the tuned setting over the default's; 0 when no kind counts.
-  double LogUplift(agents::GoalKind goal) const;
+  double LogUplift(const Goal& goal) const;
 };
 
 // FailedPrecondition, in one sentence, when the windows cannot be compared: too few of them are

@@ -42,7 +42,7 @@ double NeighbourInflation(std::span<const UpliftBlock> blocks, const std::vector
   return (1 + bounded) / (1 - bounded);
 }
 
-Effect EstimateUplift(std::span<const UpliftBlock> blocks, agents::GoalKind goal) {
+Effect EstimateUplift(std::span<const UpliftBlock> blocks, const Goal& goal) {
   std::vector<double> errors;
   double weights = 0;
   double mean = 0;
@@ -63,7 +63,7 @@ Effect EstimateUplift(std::span<const UpliftBlock> blocks, agents::GoalKind goal
   return {std::expm1(mean), std::expm1(mean - half), std::expm1(mean + half)};
 }
 
-UpliftSpan SpanOf(std::span<const UpliftBlock> blocks, agents::GoalKind goal) {
+UpliftSpan SpanOf(std::span<const UpliftBlock> blocks, const Goal& goal) {
   UpliftSpan span;
   for (const UpliftBlock& block : blocks) {
     span.blocks += static_cast<uint64_t>(block.weight);
@@ -151,8 +151,7 @@ void UpliftLedger::NoteDropped(const std::string& why) {
   last_dropped_ = why;
 }
 
-UpliftReport UpliftLedger::Report(agents::GoalKind goal, int64_t now_ms,
-                                  uint32_t recent_hours) const {
+UpliftReport UpliftLedger::Report(const Goal& goal, int64_t now_ms, uint32_t recent_hours) const {
   UpliftReport report;
   report.since_attach = SpanOf(entries_, goal);
   const int64_t since_ms = now_ms - static_cast<int64_t>(kMsPerHour * recent_hours);

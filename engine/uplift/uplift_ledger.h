@@ -30,7 +30,7 @@ class UpliftLedger {
   const std::vector<UpliftBlock>& entries() const { return entries_; }
   uint64_t dropped() const { return dropped_; }
 
-  UpliftReport Report(agents::GoalKind goal, int64_t now_ms, uint32_t recent_hours) const;
+  UpliftReport Report(const Goal& goal, int64_t now_ms, uint32_t recent_hours) const;
 
   std::string Save() const;
   absl::Status Load(std::string_view text);

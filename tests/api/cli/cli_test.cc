@@ -122,6 +122,20 @@ TEST_F(CliTest, GoalIsShownAndSetInEveryForm) {
   ExpectSentence(Ebb({"goal", "set"}), 2, "write 'ebb goal'");
 }
 
+TEST_F(CliTest, AGoalTakesWeightsAndLimits) {
+  EXPECT_EQ(Ebb({"goal", "--limit", "read_p99=2ms"}).out, "balanced, read p99 at most 2 ms\n");
+  EXPECT_EQ(Ebb({"goal", "read"}).out, "read, read p99 at most 2 ms\n");
+  EXPECT_EQ(Ebb({"goal", "custom", "--weight", "read_p99=0.75", "--weight", "write_p50=0.25"}).out,
+            "custom (read_p99 75 %, write_p50 25 %), read p99 at most 2 ms\n");
+  EXPECT_EQ(Ebb({"goal", "alpha", "--no-limits"}).out, "custom (read_p99 75 %, write_p50 25 %)\n");
+  EXPECT_THAT(Ebb({"status"}).out, HasSubstr("custom (read_p99 75 %"));
+  ExpectSentence(Ebb({"goal", "--weight", "read_p99", "--weight", "write_p50=x"}), 2,
+                 "'read_p99' must be NAME=VALUE; --weight write_p50=x: 'x' is no number");
+  ExpectSentence(Ebb({"goal", "--weight", "read_p99=0.5"}), 1, "must sum to 1, not 0.5");
+  ExpectSentence(Ebb({"goal", "read", "--weight", "read_p99=1"}), 2, "makes a custom goal");
+  ExpectSentence(Ebb({"goal", "--limit", "read_p99=soon"}), 2, "--limit read_p99=soon");
+}
+
 TEST_F(CliTest, EveryWordOfTheEngineIsAccepted) {
   for (const std::string_view goal : rest::GoalWords()) {
     EXPECT_EQ(Ebb({"goal", std::string(goal)}).exit_code, 0) << goal;

@@ -141,7 +141,7 @@ absl::Status FakeTunerService::Write(const std::string& node, const std::string&
 }
 
 absl::StatusOr<std::string> FakeTunerService::Attach(const std::string& control_socket,
-                                                     const std::string& id, agents::GoalKind goal,
+                                                     const std::string& id, const Goal& goal,
                                                      Mode mode) {
   const std::lock_guard lock(mutex_);
   if (!refusal.ok()) return refusal;
@@ -178,7 +178,7 @@ absl::StatusOr<NodeStatus> FakeTunerService::Node(const std::string& node) {
   return found->second;
 }
 
-absl::Status FakeTunerService::SetGoal(const std::string& node, agents::GoalKind goal,
+absl::Status FakeTunerService::SetGoal(const std::string& node, const Goal& goal,
                                        const std::string& actor) {
   const std::lock_guard lock(mutex_);
   absl::Status status = Write(node, "goal", actor);

@@ -104,12 +104,53 @@ TEST_F(RoutesTest, MalformedJsonIsToldByByte) {
 }
 
 TEST_F(RoutesTest, GoalIsReadAndSet) {
-  EXPECT_EQ(Get("/api/v1/nodes/alpha/goal").json, json({{"goal", "balanced"}}));
+  EXPECT_EQ(Get("/api/v1/nodes/alpha/goal").json,
+            json({{"goal", "balanced"},
+                  {"weights", nullptr},
+                  {"limits", {{"read_p99_us", nullptr}, {"write_p99_us", nullptr}}},
+                  {"text", "balanced"}}));
   const Answer answer = Ask("PUT", "/api/v1/nodes/alpha/goal", R"({"goal":"read"})");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.json["goal"], "read");
   EXPECT_TRUE(service_.last_actor.starts_with("operator")) << service_.last_actor;
   ExpectProblem(Ask("PUT", "/api/v1/nodes/alpha/goal", "{}"), 422, "invalid-content");
+}
+
+TEST_F(RoutesTest, AGoalHasWeightsAndLimits) {
+  const std::string target = "/api/v1/nodes/alpha/goal";
+  const Answer custom = Ask(
+      "PUT", target,
+      R"({"goal":"custom","weights":{"read_p99":0.75,"write_p50":0.25},"limits":{"read_p99_us":2000}})");
+  ASSERT_EQ(custom.status, 200) << custom.body;
+  EXPECT_EQ(custom.json["weights"], json({{"read_p99", 0.75}, {"write_p50", 0.25}}));
+  EXPECT_EQ(custom.json["limits"]["read_p99_us"], 2000);
+  EXPECT_EQ(Get("/api/v1/nodes/alpha").json["goal_text"],
+            "custom (read_p99 75 %, write_p50 25 %), read p99 at most 2 ms");
+  // Limits stay until they are set anew.
+  EXPECT_EQ(Ask("PUT", target, R"({"goal":"read"})").json["text"], "read, read p99 at most 2 ms");
+  EXPECT_EQ(Ask("PUT", target, R"({"goal":"read","limits":null})").json["text"], "read");
+}
+
+TEST_F(RoutesTest, EveryFaultOfAGoalIsNamedAtItsPlace) {
+  const auto faults = [&](const std::string& body) {
+    const Answer answer = Ask("PUT", "/api/v1/nodes/alpha/goal", body);
+    ExpectProblem(answer, 422, "invalid-content");
+    std::map<std::string, json> by_pointer;
+    for (const json& error : answer.json["errors"]) by_pointer[error["pointer"]] = error;
+    return by_pointer;
+  };
+  auto found = faults(
+      R"({"goal":"custom","weights":{"raed_p99":0.5,"read_p50":"x"},"limits":{"read_p99_us":0}})");
+  EXPECT_EQ(found.size(), 3U);
+  EXPECT_EQ(found["/weights/raed_p99"]["did_you_mean"], "read_p99");
+  EXPECT_EQ(found["/weights/read_p50"]["detail"], "must be a number");
+  EXPECT_TRUE(found.contains("/limits/read_p99_us"));
+  found = faults(R"({"goal":"custom","weights":{"read_p99":0.5,"read_p50":2}})");
+  EXPECT_EQ(found["/weights/read_p50"]["detail"], "must be from 0 to 1, not 2");
+  found = faults(R"({"goal":"custom","weights":{"read_p99":0.5}})");
+  EXPECT_EQ(found["/weights"]["detail"], "must sum to 1, not 0.5");
+  EXPECT_TRUE(faults(R"({"goal":"custom"})").contains("/weights"));
+  EXPECT_TRUE(faults(R"({"goal":"read","weights":{"read_p99":1}})").contains("/weights"));
 }
 
 // Goal: the history says who asked, though TCP carries no user. Method: this process is the client.

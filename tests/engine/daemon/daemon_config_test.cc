@@ -117,8 +117,9 @@ TEST(DaemonConfigTest, NamesLineAndColumnOfEveryFault) {
       "never_touch = \"dedup\"\n");
   EXPECT_THAT(fault, HasSubstr("ebb.toml:1:10: refusing to listen on '0.0.0.0:80'"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:2:1: there is no key 'gaol'; did you mean 'goal'?"));
-  EXPECT_THAT(fault, HasSubstr("ebb.toml:3:8: goal: 'raed' must be one of read, write, balanced; "
-                               "did you mean 'read'?"));
+  EXPECT_THAT(fault,
+              HasSubstr("ebb.toml:3:8: goal: 'raed' must be one of read, write, balanced, custom; "
+                        "did you mean 'read'?"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:4:10: window: '1h' must be from 100 ms to 1 min 0 s"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:5:11: agent must be a text in quotes"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:6:17: each control socket of attach must be a text"));
@@ -127,6 +128,38 @@ TEST(DaemonConfigTest, NamesLineAndColumnOfEveryFault) {
   EXPECT_THAT(fault, HasSubstr("ebb.toml:8:19: trials_per_hour: must be a whole number from 1 to"));
   EXPECT_THAT(fault, HasSubstr("ebb.toml:9:15: never_touch must be a list of texts in brackets"));
   EXPECT_EQ(std::count(fault.begin(), fault.end(), '\n'), 8);
+}
+
+TEST(DaemonConfigTest, ACustomGoalHasWeightsAndAnyGoalMayHaveLimits) {
+  DaemonConfig config;
+  const absl::Status status = ReadConfigText(R"(
+goal = "custom"
+goal_weights = { read_p99 = 0.75, write_p50 = 0.25 }
+goal_limits = { read_p99 = "2ms" }
+)",
+                                             "ebb.toml", config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(GoalText(GoalOf(config)),
+            "custom (read_p99 75 %, write_p50 25 %), read p99 at most 2 ms");
+  DaemonConfig again;
+  ASSERT_TRUE(ReadConfigText(ConfigText(config), "printed", again).ok()) << ConfigText(config);
+  EXPECT_EQ(GoalOf(again), GoalOf(config));
+}
+
+TEST(DaemonConfigTest, EveryFaultOfAGoalIsNamedAtOnce) {
+  const std::string fault = Fault(
+      "goal = \"custom\"\n"
+      "goal_weights = { raed_p99 = 0.6, write_p50 = 3 }\n"
+      "goal_limits = { read_p99 = \"soon\", write_p90 = \"2ms\" }\n");
+  EXPECT_THAT(fault, HasSubstr("goal_weights.raed_p99: is unknown; known are read_p50, read_p99"));
+  EXPECT_THAT(fault, HasSubstr("did you mean 'read_p99'?"));
+  EXPECT_THAT(fault, HasSubstr("goal_weights.write_p50: must be from 0 to 1, not 3"));
+  EXPECT_THAT(fault, HasSubstr("goal_limits.read_p99: "));
+  EXPECT_THAT(fault, HasSubstr("goal_limits.write_p90: is unknown; known are read_p99, write_p99"));
+  EXPECT_THAT(Fault("goal = \"custom\"\n"), HasSubstr("goal_weights: must sum to 1, not 0"));
+  EXPECT_THAT(Fault("goal_weights = { read_p99 = 1.0 }\n"),
+              HasSubstr("goal_weights: goes with goal = \"custom\" only"));
+  EXPECT_THAT(Fault("goal_limits = 2\n"), HasSubstr("goal_limits must be a table such as"));
 }
 
 TEST(DaemonConfigTest, BrokenTomlIsOneFault) {

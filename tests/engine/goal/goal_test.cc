@@ -87,5 +87,68 @@ TEST(GoalTest, AKindThatOneOfThemLacksDropsOutOfTheComparison) {
   EXPECT_EQ(LogIndexAgainst(agents::GoalKind::kRead, Window(400, 100), half), 0);
 }
 
+TEST(GoalTest, CustomWeightsAreTakenAsGivenAndTheRestIsScaledUp) {
+  Goal goal;
+  ASSERT_TRUE(ReadWeights({{"read_p99", 0.6}, {"write_p50", 0.4}}, goal).empty());
+
+  const ComponentWeights both = WeightsFor(goal, Window(100, 900));
+  const ComponentWeights reads = WeightsFor(goal, Window(100, 0));
+
+  EXPECT_NEAR(both[static_cast<size_t>(Component::kReadP99)], 0.6, 1e-12);
+  EXPECT_NEAR(both[static_cast<size_t>(Component::kWriteP50)], 0.4, 1e-12);
+  EXPECT_NEAR(Sum(both, 0), 0.6, 1e-12);
+  EXPECT_NEAR(reads[static_cast<size_t>(Component::kReadP99)], 1, 1e-12);
+  EXPECT_EQ(GoalName(goal), "custom");
+}
+
+TEST(GoalTest, CustomWeightsOfWhatHasNoTrafficWeighNothing) {
+  Goal goal;
+  ASSERT_TRUE(ReadWeights({{"read_p99", 1}}, goal).empty());
+
+  EXPECT_EQ(WeightsFor(goal, Window(0, 900)), ComponentWeights{});
+}
+
+TEST(GoalTest, AgentsAreToldTheNearestOfTheThree) {
+  Goal goal;
+  ReadWeights({{"read_p99", 0.7}, {"write_p99", 0.3}}, goal);
+  EXPECT_EQ(goal.kind, agents::GoalKind::kRead);
+  ReadWeights({{"read_p99", 0.2}, {"write_p99", 0.8}}, goal);
+  EXPECT_EQ(goal.kind, agents::GoalKind::kWrite);
+  ReadWeights({{"read_p99", 0.5}, {"write_p99", 0.5}}, goal);
+  EXPECT_EQ(goal.kind, agents::GoalKind::kBalanced);
+}
+
+TEST(GoalTest, EveryFaultOfWeightsIsNamedAndTheGoalStays) {
+  Goal goal(agents::GoalKind::kRead);
+
+  const std::vector<GoalFault> faults =
+      ReadWeights({{"raed_p50", 0.5}, {"write_p99", -1}, {"read_p99", 0.2}}, goal);
+
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_EQ(faults[0].entry, "raed_p50");
+  EXPECT_NE(faults[0].text.find("did you mean 'read_p50'?"), std::string::npos);
+  EXPECT_EQ(faults[1].text, "must be from 0 to 1, not -1");
+  const std::vector<GoalFault> sum = ReadWeights({{"read_p99", 0.2}, {"read_p50", 0.3}}, goal);
+  ASSERT_EQ(sum.size(), 1U);
+  EXPECT_EQ(sum[0].text, "must sum to 1, not 0.5");
+  EXPECT_EQ(goal, Goal(agents::GoalKind::kRead));
+}
+
+TEST(GoalTest, LimitsAreReadAndToldInWords) {
+  Goal goal(agents::GoalKind::kWrite);
+  EXPECT_EQ(GoalText(goal), "write");
+
+  ASSERT_TRUE(ReadLimits({{"read_p99", 2000}, {"write_p99", 500}}, goal).empty());
+
+  EXPECT_EQ(GoalText(goal), "write, read p99 at most 2 ms, write p99 at most 500 us");
+  EXPECT_EQ(LimitsByName(goal),
+            (std::map<std::string, double>{{"read_p99", 2000}, {"write_p99", 500}}));
+  const std::vector<GoalFault> faults = ReadLimits({{"read_p99", 0}, {"p99", 1}}, goal);
+  EXPECT_EQ(faults.size(), 2U);
+  EXPECT_EQ(goal.limits.read_p99_us_max, 2000);
+  ReadLimits({}, goal);
+  EXPECT_FALSE(goal.limits.any());
+}
+
 }  // namespace
 }  // namespace ebb::engine

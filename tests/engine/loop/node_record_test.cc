@@ -9,7 +9,8 @@ TEST(NodeRecordTest, SurvivesJson) {
   NodeRecord record;
   record.id = "a";
   record.control_socket = "/run/a.sock";
-  record.goal = agents::GoalKind::kWrite;
+  ASSERT_TRUE(ReadWeights({{"read_p99", 0.25}, {"write_p99", 0.75}}, record.goal).empty());
+  record.goal.limits.read_p99_us_max = 2000;
   record.mode = Mode::kRecommend;
   record.paused = true;
   record.paused_until_ms = 123;
@@ -29,6 +30,7 @@ TEST(NodeRecordTest, SurvivesJson) {
 
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(RecordToJson(*read), RecordToJson(record));
+  EXPECT_EQ(read->goal, record.goal);
   EXPECT_EQ(read->open->kind, OpenWork::Kind::kRestore);
   EXPECT_EQ(*read->paused_until_ms, 123);
 }
