@@ -14,6 +14,7 @@ constexpr std::array<std::string_view, 5> kVerdictWords = {"pending", "keep", "r
 constexpr std::array<std::string_view, 9> kTunerStateWords = {
     "disconnected", "learning_baseline", "observing", "proposing", "settling",
     "screening",    "confirming",        "converged", "paused"};
+constexpr std::array<std::string_view, 2> kOnExitWords = {"keep", "restore"};
 constexpr std::array<std::string_view, 3> kGoalWords = {"read", "write", "balanced"};
 constexpr std::array<std::string_view, 6> kRecommendationWords = {
     "waiting", "approved", "tried", "rejected", "expired", "withdrawn"};
@@ -41,6 +42,10 @@ std::string_view VerdictWord(Verdict verdict) { return Word(kVerdictWords, verdi
 std::string_view TunerStateWord(TunerState state) { return Word(kTunerStateWords, state); }
 std::string_view GoalWord(agents::GoalKind goal) { return Word(kGoalWords, goal); }
 
+std::string_view OnExitWord(OnExit on_exit) { return Word(kOnExitWords, on_exit); }
+std::optional<OnExit> ParseOnExit(std::string_view word) {
+  return Parse<OnExit>(kOnExitWords, word);
+}
 std::optional<Mode> ParseMode(std::string_view word) { return Parse<Mode>(kModeWords, word); }
 std::optional<Verdict> ParseVerdict(std::string_view word) {
   return Parse<Verdict>(kVerdictWords, word);

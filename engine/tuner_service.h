@@ -25,6 +25,9 @@
 namespace ebb::engine {
 
 enum class Mode : uint8_t { kObserve, kRecommend, kApprove, kAuto };
+// What a node keeps when the sidecar stops: what was kept of the tuning, or the setting from before
+// attach. A sidecar that is killed leaves what is trusted.
+enum class OnExit : uint8_t { kKeep, kRestore };
 // kPending: on trial, no verdict yet.
 enum class Verdict : uint8_t { kPending, kKeep, kRevert, kInconclusive, kVoid };
 enum class TunerState : uint8_t {
@@ -150,6 +153,7 @@ struct NodeStatus {
   std::string health;  // "ok" or one sentence
   env::EnvironmentInfo info;
   Goal goal;
+  OnExit on_exit = OnExit::kKeep;
   std::string limits_broken;  // which hard limits of the goal the trusted setting breaks now
   Mode mode = Mode::kAuto;
   std::string agent;
@@ -236,6 +240,8 @@ class TunerService {
   virtual absl::Status SetGoal(const std::string& node, const Goal& goal,
                                const std::string& actor) = 0;
   virtual absl::Status SetMode(const std::string& node, Mode mode, const std::string& actor) = 0;
+  virtual absl::Status SetOnExit(const std::string& node, OnExit on_exit,
+                                 const std::string& actor) = 0;
   virtual absl::Status Pause(const std::string& node, const std::string& reason,
                              std::optional<int64_t> until_ms, const std::string& actor) = 0;
   virtual absl::Status Resume(const std::string& node, const std::string& actor) = 0;
@@ -269,6 +275,8 @@ std::string_view ModeWord(Mode mode);           // observe, recommend, approve, 
 std::string_view VerdictWord(Verdict verdict);  // pending, keep, revert, inconclusive, void
 std::string_view TunerStateWord(TunerState state);
 std::string_view GoalWord(agents::GoalKind goal);  // read, write, balanced
+std::string_view OnExitWord(OnExit on_exit);       // keep, restore
+std::optional<OnExit> ParseOnExit(std::string_view word);
 std::optional<Mode> ParseMode(std::string_view word);
 std::optional<Verdict> ParseVerdict(std::string_view word);
 std::optional<agents::GoalKind> ParseGoal(std::string_view word);

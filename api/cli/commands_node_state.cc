@@ -27,6 +27,7 @@ using Json = nlohmann::ordered_json;
 // The daemon's words; tests/api/cli checks that they are the engine's.
 constexpr std::array<std::string_view, 3> kGoals = {"read", "write", "balanced"};
 constexpr std::array<std::string_view, 4> kGoalNames = {"read", "write", "balanced", "custom"};
+constexpr std::array<std::string_view, 2> kExits = {"keep", "restore"};
 constexpr std::array<std::string_view, 4> kModes = {"observe", "recommend", "approve", "auto"};
 
 std::string NodePath(const std::string& node) { return "/api/v1/nodes/" + Encode(node); }
@@ -39,6 +40,7 @@ struct WordSwitch {
   std::string_view path;  // below the node
 };
 constexpr WordSwitch kGoalSwitch = {"goal", kGoalNames, "PUT", "/goal"};
+constexpr WordSwitch kExitSwitch = {"on_exit", kExits, "PATCH", "/tuner"};
 constexpr WordSwitch kModeSwitch = {"mode", kModes, "PATCH", "/tuner"};
 
 struct WordOrder {
@@ -381,6 +383,12 @@ void AddNodeStateCommands(CLI::App& app, Session& session) {
   AddAttachCommands(app, session);
   AddPauseCommands(app, session);
   AddGoal(app, session);
+  AddWordSwitch(app, session, kExitSwitch, "show or set what a node keeps when ebbd stops",
+                "keep (default): what was kept of the tuning; restore: the setting from before\n"
+                "attach. A daemon that is killed always leaves what was kept.\n"
+                "Examples:\n"
+                "  ebb on_exit\n"
+                "  ebb on_exit alpha restore");
   AddWordSwitch(app, session, kModeSwitch, "show or set how far the tuner may go",
                 "Modes: observe (watch), recommend (propose), approve (ask first), auto (act).\n"
                 "Examples:\n"

@@ -118,6 +118,7 @@ Json ChangeOf(const engine::Change& change, const KnobSpecs& specs) {
 Json TunerOf(const engine::NodeStatus& node) {
   Json json;
   json["mode"] = engine::ModeWord(node.mode);
+  json["on_exit"] = engine::OnExitWord(node.on_exit);
   json["agent"] = node.agent;
   json["paused"] = node.paused;
   json["paused_until"] = node.paused_until_ms ? TimeOrNull(*node.paused_until_ms) : Json();

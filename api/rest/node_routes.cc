@@ -192,9 +192,11 @@ Reply GetTuner(Call& call) {
 
 Reply PatchTuner(Call& call) {
   if (auto problem = call.query.Finish()) return *problem;
+  const auto exits = OnExitWords();
   const auto modes = ModeWords();
   BodyReader body(call.request.body);
   const auto mode = body.Word("mode", modes, Presence::kOptional);
+  const auto on_exit = body.Word("on_exit", exits, Presence::kOptional);
   const auto paused = body.Bool("paused", Presence::kOptional);
   const auto reason = body.Text("reason", kReasonBytesMax, Presence::kOptional);
   const auto until = body.Time("until", Presence::kOptional);
@@ -202,8 +204,8 @@ Reply PatchTuner(Call& call) {
   if (reason && !pauses) body.AddFault("reason", "goes with \"paused\": true only");
   if (until && !pauses) body.AddFault("until", "goes with \"paused\": true only");
   if (until && *until <= call.api.clock().WallMs()) body.AddFault("until", "is in the past");
-  if (!body.Has("mode") && !body.Has("paused")) {
-    body.AddFault("", "must have at least one of mode, paused");
+  if (!body.Has("mode") && !body.Has("paused") && !body.Has("on_exit")) {
+    body.AddFault("", "must have at least one of mode, on_exit, paused");
   }
   if (auto problem = body.Finish()) return *problem;
 
@@ -211,6 +213,9 @@ Reply PatchTuner(Call& call) {
   const std::string& id = call.path[0];
   absl::Status status;
   if (mode) status = service.SetMode(id, static_cast<engine::Mode>(*mode), call.request.actor);
+  if (status.ok() && on_exit) {
+    status = service.SetOnExit(id, static_cast<engine::OnExit>(*on_exit), call.request.actor);
+  }
   if (status.ok() && paused) {
     status = *paused ? service.Pause(id, reason.value_or(""), until, call.request.actor)
                      : service.Resume(id, call.request.actor);

@@ -26,6 +26,9 @@ inline std::array<std::string_view, 4> GoalNames() {
 inline std::array<std::string_view, 4> ModeWords() {
   return WordsOf<engine::Mode, 4>(engine::ModeWord);
 }
+inline std::array<std::string_view, 2> OnExitWords() {
+  return WordsOf<engine::OnExit, 2>(engine::OnExitWord);
+}
 inline std::array<std::string_view, 5> OutcomeWords() {
   return WordsOf<engine::Verdict, 5>(engine::VerdictWord);
 }

@@ -29,18 +29,19 @@ constexpr std::array<std::string_view, 5> kLogLevels = {"debug", "info", "warnin
 constexpr int64_t kMsPerS = 1'000;
 constexpr uint64_t kKeepNsMin = 3600 * kNsPerS;
 constexpr double kHoldbackShareMax = 0.5;
-constexpr std::array<std::string_view, 19> kKeys = {
-    "agent",       "attach",   "goal",        "goal_limits",  "goal_weights", "holdback",
-    "keep_10min",  "keep_10s", "keep_1min",   "keep_windows", "listen",       "log_level",
-    "maintenance", "mode",     "never_touch", "quiet_hours",  "state_dir",    "trials_per_hour",
-    "window"};
+constexpr std::array<std::string_view, 20> kKeys = {
+    "agent",           "attach",   "goal",        "goal_limits",  "goal_weights", "holdback",
+    "keep_10min",      "keep_10s", "keep_1min",   "keep_windows", "listen",       "log_level",
+    "maintenance",     "mode",     "never_touch", "on_exit",      "quiet_hours",  "state_dir",
+    "trials_per_hour", "window"};
 constexpr int64_t kTrialsPerHourMax = 3600;
 
 // Keys whose value is taken as it stands.
 constexpr std::pair<std::string_view, std::string DaemonConfig::*> kTexts[] = {
-    {"agent", &DaemonConfig::agent},         {"goal", &DaemonConfig::goal},
-    {"listen", &DaemonConfig::listen},       {"mode", &DaemonConfig::mode},
-    {"state_dir", &DaemonConfig::state_dir}, {"log_level", &DaemonConfig::log_level}};
+    {"agent", &DaemonConfig::agent},        {"goal", &DaemonConfig::goal},
+    {"listen", &DaemonConfig::listen},      {"mode", &DaemonConfig::mode},
+    {"on_exit", &DaemonConfig::on_exit},    {"state_dir", &DaemonConfig::state_dir},
+    {"log_level", &DaemonConfig::log_level}};
 
 // How long the history keeps series, finest first.
 constexpr std::pair<std::string_view, int64_t SeriesRetention::*> kKeeps[] = {
@@ -353,6 +354,8 @@ absl::Status CheckConfig(const DaemonConfig& config) {
             std::array{ModeWord(Mode::kObserve), ModeWord(Mode::kRecommend),
                        ModeWord(Mode::kApprove), ModeWord(Mode::kAuto)},
             faults);
+  CheckWord("on_exit", config.on_exit,
+            std::array{OnExitWord(OnExit::kKeep), OnExitWord(OnExit::kRestore)}, faults);
   CheckWord("log_level", config.log_level, kLogLevels, faults);
   for (size_t i = 1; i < std::size(kKeeps); ++i) {
     const auto& [finer, finer_ms] = kKeeps[i - 1];
@@ -383,15 +386,20 @@ void ApplyConfig(const DaemonConfig& config, LoopConfig& loop) {
   loop.schedule.quiet_hours = SpansOf(config.quiet_hours);
   loop.schedule.maintenance = SpansOf(config.maintenance);
   loop.envelope.never_touch = config.never_touch;
+  loop.on_exit = ParseOnExit(config.on_exit).value();
   loop.envelope.trials_per_hour_max = static_cast<uint32_t>(config.trials_per_hour);
 }
 
 std::string ConfigText(const DaemonConfig& config) {
-  const toml::table table{
-      {"listen", config.listen},       {"state_dir", config.state_dir},
-      {"agent", config.agent},         {"goal", config.goal},
-      {"mode", config.mode},           {"window", fmt::format("{}ms", config.window_ns / kNsPerMs)},
-      {"log_level", config.log_level}, {"trials_per_hour", config.trials_per_hour}};
+  const toml::table table{{"listen", config.listen},
+                          {"state_dir", config.state_dir},
+                          {"agent", config.agent},
+                          {"goal", config.goal},
+                          {"mode", config.mode},
+                          {"window", fmt::format("{}ms", config.window_ns / kNsPerMs)},
+                          {"log_level", config.log_level},
+                          {"on_exit", config.on_exit},
+                          {"trials_per_hour", config.trials_per_hour}};
   std::ostringstream text;
   toml::table whole = table;
   for (const auto& [key, member] : kKeeps) {

@@ -29,6 +29,7 @@ struct DaemonConfig {
   std::map<std::string, double> goal_weights;      // component -> share; in the file only
   std::map<std::string, std::string> goal_limits;  // "read_p99" -> "2ms"; in the file only
   std::string mode = "auto";
+  std::string on_exit = "keep";  // or restore: the setting from before attach
   uint64_t window_ns = kNsPerS;  // length of a measurement window, 100 ms to 1 min
   // Share of the windows in which the default runs, to measure what tuning brings; 0 to 0.5.
   std::optional<double> holdback_share;  // none: the engine's own

@@ -33,7 +33,8 @@ constexpr const char* kFooter =
     "  ebbd --config /etc/ebb/ebb.toml --check-config\n"
     "  ebbd --listen unix:/run/ebb/api.sock --goal write --mode observe --attach ./control.sock\n"
     "\n"
-    "A flag wins over the file. --goal and --mode are for nodes attached for the first time: what\n"
+    "A flag wins over the file. --goal, --mode and --on-exit are for nodes attached for the first "
+    "time: what\n"
     "was set later, by 'ebb goal' for example, is remembered in the state folder.";
 
 int ExitCodeOf(const absl::Status& status) {
@@ -71,6 +72,7 @@ struct Arguments {
   std::optional<std::string> agent;
   std::optional<std::string> goal;
   std::optional<std::string> mode;
+  std::optional<std::string> on_exit;
   std::optional<std::string> window;
   std::optional<std::string> holdback;
   std::optional<std::string> log_level;
@@ -91,6 +93,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
                  "who proposes changes: preset_climb (default), hill_climb, ...");
   app.add_option("--goal", arguments.goal, "read, write or balanced (default)");
   app.add_option("--mode", arguments.mode, "observe, recommend, approve or auto (default)");
+  app.add_option("--on-exit", arguments.on_exit,
+                 "keep (default) or restore the setting from before attach");
   app.add_option("--window", arguments.window, "length of a measurement, e.g. 1s (default)");
   app.add_option("--holdback", arguments.holdback,
                  "share of the time in which the default runs, to measure what tuning brings: 5% "
@@ -108,7 +112,8 @@ absl::StatusOr<DaemonConfig> MakeConfig(const Arguments& arguments) {
   const std::pair<const std::optional<std::string>*, std::string*> kTexts[] = {
       {&arguments.listen, &config.listen},       {&arguments.agent, &config.agent},
       {&arguments.state_dir, &config.state_dir}, {&arguments.goal, &config.goal},
-      {&arguments.mode, &config.mode},           {&arguments.log_level, &config.log_level}};
+      {&arguments.mode, &config.mode},           {&arguments.log_level, &config.log_level},
+      {&arguments.on_exit, &config.on_exit}};
   for (const auto& [given, target] : kTexts) {
     if (*given) *target = **given;
   }
@@ -262,7 +267,8 @@ absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSig
   while (!signals.Wait(attacher.done() ? std::nullopt : std::optional(kAttachRetrySeconds))) {
     attacher.Try();
   }
-  spdlog::info("stopping: open trials end, nodes keep their trusted settings");
+  spdlog::info(
+      "stopping: open trials end, nodes keep their trusted settings or those from before attach");
   signals.LetThrough();
   api.SetReady(false);
   server->Stop();

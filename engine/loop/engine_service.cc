@@ -83,6 +83,7 @@ absl::StatusOr<std::string> EngineService::Attach(const std::string& control_soc
   record.control_socket = control_socket;
   record.goal = goal;
   record.mode = mode;
+  record.on_exit = parts_.config.on_exit;
 
   const std::lock_guard lock(mutex_);
   ReapDetached();
@@ -153,6 +154,12 @@ absl::Status EngineService::SetGoal(const std::string& node, const Goal& goal,
 absl::Status EngineService::SetMode(const std::string& node, Mode mode, const std::string& actor) {
   EBB_ASSIGN_OR_RETURN(const std::shared_ptr<NodeLoop> loop, Find(node));
   return loop->SetMode(mode, actor);
+}
+
+absl::Status EngineService::SetOnExit(const std::string& node, OnExit on_exit,
+                                      const std::string& actor) {
+  EBB_ASSIGN_OR_RETURN(const std::shared_ptr<NodeLoop> loop, Find(node));
+  return loop->SetOnExit(on_exit, actor);
 }
 
 absl::Status EngineService::Pause(const std::string& node, const std::string& reason,

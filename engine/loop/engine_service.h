@@ -25,7 +25,8 @@ class EngineService final : public TunerService {
                                                              EnvironmentFactory make_environment,
                                                              AgentFactory make_agent,
                                                              const LoopConfig& config);
-  // Ends open trials (void) and puts their nodes back on the incumbent; kept settings stay.
+  // Ends open trials (void) and puts their nodes back on the incumbent; kept settings stay, or the
+  // setting from before attach returns, as each node's on_exit says.
   ~EngineService() override;
 
   absl::StatusOr<std::string> Attach(const std::string& control_socket, const std::string& id,
@@ -36,6 +37,8 @@ class EngineService final : public TunerService {
   absl::Status SetGoal(const std::string& node, const Goal& goal,
                        const std::string& actor) override;
   absl::Status SetMode(const std::string& node, Mode mode, const std::string& actor) override;
+  absl::Status SetOnExit(const std::string& node, OnExit on_exit,
+                         const std::string& actor) override;
   absl::Status Pause(const std::string& node, const std::string& reason,
                      std::optional<int64_t> until_ms, const std::string& actor) override;
   absl::Status Resume(const std::string& node, const std::string& actor) override;

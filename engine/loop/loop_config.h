@@ -14,6 +14,7 @@
 #include "engine/guard/trial_protocol.h"
 #include "engine/guard/trip_wires.h"
 #include "engine/index/baseline_model.h"
+#include "engine/tuner_service.h"
 #include "env/environment.h"
 
 namespace ebb::engine {
@@ -22,6 +23,7 @@ struct LoopConfig {
   TrialConfig trial;
   EnvelopeConfig envelope;
   ScheduleConfig schedule;
+  OnExit on_exit = OnExit::kKeep;  // of nodes attached for the first time
   ShiftConfig shift;
   BaselineConfig baseline;
   TripWireConfig trip_wires;

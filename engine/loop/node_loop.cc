@@ -55,7 +55,11 @@ void NodeLoop::Start() {
   thread_ = std::thread([this] {
     while (!stop_.load()) RunOneWindow();
     Leave(detach_.load() ? "the node is being detached" : "the sidecar stops");
-    if (detach_.load()) Forget();
+    if (detach_.load()) {
+      Forget();
+    } else {
+      RestoreAtExit();
+    }
     stopped_.store(true);
   });
 }
@@ -424,6 +428,7 @@ void NodeLoop::Publish(const env::Observation* observation) {
   status_.connected = environment_ != nullptr && agent_ != nullptr;
   status_.goal = record_.goal;
   status_.mode = record_.mode;
+  status_.on_exit = record_.on_exit;
   status_.paused = record_.paused;
   status_.paused_until_ms = record_.paused_until_ms;
   status_.pause_reason = record_.pause_reason;
@@ -473,6 +478,7 @@ NodeStatus NodeLoop::Status() const {
   // Requests show at once, though the loop obeys at the end of the window.
   status.goal = record_.goal;
   status.mode = record_.mode;
+  status.on_exit = record_.on_exit;
   status.paused = record_.paused;
   status.paused_until_ms = record_.paused_until_ms;
   status.pause_reason = record_.pause_reason;

@@ -72,6 +72,8 @@ class NodeLoop {
   void RunOneWindow();
   // What Stop does to the node, for callers without a thread.
   void Leave(const std::string& reason);
+  // The setting from before attach when the sidecar stops, where the node's on_exit says so.
+  void RestoreAtExit();
 
   NodeStatus Status() const;
   std::vector<KnobState> Knobs() const;
@@ -79,6 +81,7 @@ class NodeLoop {
 
   absl::Status SetGoal(const Goal& goal, const std::string& actor);
   absl::Status SetMode(Mode mode, const std::string& actor);
+  absl::Status SetOnExit(OnExit on_exit, const std::string& actor);
   absl::Status Pause(const std::string& reason, std::optional<int64_t> until_ms,
                      const std::string& actor);
   absl::Status Resume(const std::string& actor);
@@ -222,6 +225,8 @@ class NodeLoop {
   void HandleNodeEvents(bool setting_is_strange);
   void RecordForeignChange(const env::SettingState& state, const std::string& text);
   absl::Status DoRestore();
+  // The legal setting nearest to `wanted`; `told` says which knobs could not have their value.
+  env::Setting NearestLegal(const env::Setting& wanted, std::string& told) const;
   // Back to the incumbent, whatever lease is held; NotFound (the node did it already) is fine.
   absl::Status RevertLease(const std::string& lease, const std::string& reason);
   env::Setting FromNamed(const NamedSetting& named) const;

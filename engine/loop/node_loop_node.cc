@@ -347,11 +347,44 @@ void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::st
   }
 }
 
+void NodeLoop::RestoreAtExit() {
+  const NodeRecord known = record();
+  if (known.on_exit != OnExit::kRestore || known.before_attach.empty()) return;
+  absl::Status restored = absl::UnavailableError("the node cannot be reached: " + Status().why);
+  if (environment_) {
+    std::string told;
+    if (incumbent_ == NearestLegal(FromNamed(known.before_attach), told)) return;  // nothing to do
+    {
+      const std::lock_guard lock(mutex_);
+      record_.restore_actor = "ebbd: on_exit";
+    }
+    restored = DoRestore();
+  }
+  if (restored.ok()) return;
+  Tell("restore", "the setting from before attach could not be restored at exit: " +
+                      std::string(restored.message()));
+}
+
+env::Setting NodeLoop::NearestLegal(const env::Setting& wanted, std::string& told) const {
+  const env::KnobSpace& space = environment_->space();
+  env::Setting legal = wanted;
+  for (size_t i = 0; i < space.size(); ++i) {
+    legal.values[i] = space.Clamp(i, static_cast<double>(wanted.values[i]));
+    if (legal.values[i] == wanted.values[i]) continue;
+    told +=
+        fmt::format("{}{} was {}, which this node does not allow any more: {}",
+                    told.empty() ? "; " : ", ", space[i].name,
+                    space.FormatValue(i, wanted.values[i]), space.FormatValue(i, legal.values[i]));
+  }
+  return legal;
+}
+
 absl::Status NodeLoop::DoRestore() {
   if (trial_) AbortTrial("an operator asked for the setting from before attach");
   if (environment_ && holdback_) EndHoldback("an operator asked for a restore");
   if (!environment_) return absl::UnavailableError("the restore waits for the node");
-  const env::Setting target = FromNamed(record().before_attach);
+  std::string told;
+  const env::Setting target = NearestLegal(FromNamed(record().before_attach), told);
   Change change;
   change.node = status_.id;
   change.proposed_ms = parts_.clock.WallMs();
@@ -359,10 +392,11 @@ absl::Status NodeLoop::DoRestore() {
   change.context = contexts_.id();
   change.actor = record().restore_actor;
   change.knobs = env::Diff(environment_->space(), incumbent_, target);
-  change.reason = "back to the setting from before attach";
+  change.reason = "back to the setting from before attach" + told;
   AddStep(change, "proposed", change.reason);
   EBB_RETURN_IF_ERROR(WriteChange(change, "proposed"));
-  OpenWork open{OpenWork::Kind::kRestore, change.id, record().before_attach, ""};
+  OpenWork open{OpenWork::Kind::kRestore, change.id, NameSetting(environment_->space(), target),
+                ""};
   {
     const std::lock_guard lock(mutex_);
     record_.open = open;
@@ -380,7 +414,17 @@ absl::Status NodeLoop::DoRestore() {
 absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
   const env::Setting target = FromNamed(open.to);
   EBB_ASSIGN_OR_RETURN(Change change, parts_.history.GetChange(open.change_id));
-  EBB_RETURN_IF_ERROR(environment_->SetIncumbent(target, change.actor, change.reason).status());
+  const absl::Status set = environment_->SetIncumbent(target, change.actor, change.reason).status();
+  if (set.code() == absl::StatusCode::kInvalidArgument) {
+    // It would refuse it for ever; what runs is trusted.
+    change.decided_ms = parts_.clock.WallMs();
+    change.verdict = Verdict::kVoid;
+    change.verdict_reason = "the node refused it: " + std::string(set.message());
+    AddStep(change, "void", change.verdict_reason);
+    SettleIncumbent(change, /*kept=*/false, target);
+    return absl::OkStatus();
+  }
+  EBB_RETURN_IF_ERROR(set);
   EBB_ASSIGN_OR_RETURN(const env::SettingState state, environment_->ReadSettings());
   setting_version_ = state.version;
   if (state.current != target) {
@@ -410,6 +454,13 @@ absl::Status NodeLoop::SetMode(Mode mode, const std::string& actor) {
   if (record().mode == mode) return absl::OkStatus();
   return EditRecord("mode", fmt::format("{} set the mode to {}", actor, ModeWord(mode)),
                     [&](NodeRecord& record) { record.mode = mode; });
+}
+
+absl::Status NodeLoop::SetOnExit(OnExit on_exit, const std::string& actor) {
+  if (record().on_exit == on_exit) return absl::OkStatus();
+  return EditRecord(
+      "on_exit", fmt::format("{} set what happens when ebbd stops: {}", actor, OnExitWord(on_exit)),
+      [&](NodeRecord& record) { record.on_exit = on_exit; });
 }
 
 absl::Status NodeLoop::Pause(const std::string& reason, std::optional<int64_t> until_ms,

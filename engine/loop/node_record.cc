@@ -50,6 +50,7 @@ NodeRecord Parse(const Json& json) {
   record.control_socket = json.at("control_socket").get<std::string>();
   record.goal = GoalFrom(json);
   record.mode = ParseMode(json.at("mode").get<std::string>()).value();
+  record.on_exit = ParseOnExit(json.value("on_exit", "keep")).value();
   record.paused = json.at("paused").get<bool>();
   if (!json.at("paused_until_ms").is_null()) {
     record.paused_until_ms = json.at("paused_until_ms").get<int64_t>();
@@ -93,6 +94,7 @@ std::string RecordToJson(const NodeRecord& record) {
             {"goal_weights", WeightsByName(record.goal)},
             {"goal_limits", LimitsByName(record.goal)},
             {"mode", ModeWord(record.mode)},
+            {"on_exit", OnExitWord(record.on_exit)},
             {"paused", record.paused},
             {"paused_until_ms", nullptr},
             {"pause_reason", record.pause_reason},

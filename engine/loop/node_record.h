@@ -36,6 +36,7 @@ struct NodeRecord {
   std::string control_socket;
   Goal goal;
   Mode mode = Mode::kAuto;
+  OnExit on_exit = OnExit::kKeep;
   bool paused = false;
   std::optional<int64_t> paused_until_ms;
   std::string pause_reason;

@@ -116,6 +116,8 @@ TEST_F(CliTest, GoalIsShownAndSetInEveryForm) {
   EXPECT_EQ(Ebb({"goal", "alpha"}).out, "write\n");
   EXPECT_EQ(Ebb({"goal", "get", "alpha"}).out, "write\n");
   EXPECT_EQ(Ebb({"mode", "observe"}).out, "observe\n");
+  EXPECT_EQ(Ebb({"on_exit"}).out, "keep\n");
+  EXPECT_EQ(Ebb({"on_exit", "alpha", "restore"}).out, "restore\n");
   ExpectSentence(Ebb({"goal", "raed"}), 2, "did you mean 'read'?");
   ExpectSentence(Ebb({"goal", "set", "alpha", "fast"}), 2, "must be one of read, write, balanced");
   ExpectSentence(Ebb({"goal", "alpah", "read"}), 1, "did you mean 'alpha'?");

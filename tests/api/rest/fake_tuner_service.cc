@@ -194,6 +194,14 @@ absl::Status FakeTunerService::SetMode(const std::string& node, Mode mode,
   return status;
 }
 
+absl::Status FakeTunerService::SetOnExit(const std::string& node, OnExit on_exit,
+                                         const std::string& actor) {
+  const std::lock_guard lock(mutex_);
+  absl::Status status = Write(node, "on_exit", actor);
+  if (status.ok()) nodes_[node].on_exit = on_exit;
+  return status;
+}
+
 absl::Status FakeTunerService::Pause(const std::string& node, const std::string& reason,
                                      std::optional<int64_t> until_ms, const std::string& actor) {
   const std::lock_guard lock(mutex_);

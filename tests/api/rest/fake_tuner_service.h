@@ -23,6 +23,8 @@ class FakeTunerService final : public TunerService {
   absl::Status SetGoal(const std::string& node, const Goal& goal,
                        const std::string& actor) override;
   absl::Status SetMode(const std::string& node, Mode mode, const std::string& actor) override;
+  absl::Status SetOnExit(const std::string& node, OnExit on_exit,
+                         const std::string& actor) override;
   absl::Status Pause(const std::string& node, const std::string& reason,
                      std::optional<int64_t> until_ms, const std::string& actor) override;
   absl::Status Resume(const std::string& node, const std::string& actor) override;

@@ -175,6 +175,15 @@ TEST_F(RoutesTest, TunerPausesUntilATimeAndResumes) {
   EXPECT_EQ(Get("/api/v1/nodes/alpha/tuner").json["mode"], "recommend");
 }
 
+TEST_F(RoutesTest, TunerSaysWhatHappensAtExit) {
+  EXPECT_EQ(Get("/api/v1/nodes/alpha/tuner").json["on_exit"], "keep");
+  EXPECT_EQ(Ask("PATCH", "/api/v1/nodes/alpha/tuner", R"({"on_exit":"restore"})").json["on_exit"],
+            "restore");
+  const Answer wrong = Ask("PATCH", "/api/v1/nodes/alpha/tuner", R"({"on_exit":"restor"})");
+  ExpectProblem(wrong, 422, "invalid-content");
+  EXPECT_EQ(wrong.json["errors"][0]["did_you_mean"], "restore");
+}
+
 TEST_F(RoutesTest, TunerRefusesHalfAnOrder) {
   for (const std::string body : {R"({})", R"({"reason":"x"})", R"({"paused":false,"reason":"x"})",
                                  R"({"paused":"yes"})", R"({"paused":true,"until":1000})",

@@ -30,6 +30,7 @@ attach = ["/run/ebb/a.sock", "/run/ebb/b.sock"]
 agent = "random"
 goal = "write"
 mode = "observe"
+on_exit = "restore"
 window = "250ms"
 holdback = "2.5 %"
 log_level = "debug"
@@ -61,6 +62,7 @@ trials_per_hour = 7
   EXPECT_EQ(loop.schedule.maintenance.at(0).from_minute, 120);
   EXPECT_EQ(loop.envelope.never_touch, std::vector<std::string>{"flush_group_us"});
   EXPECT_EQ(loop.envelope.trials_per_hour_max, 7U);
+  EXPECT_EQ(loop.on_exit, OnExit::kRestore);
 }
 
 TEST(DaemonConfigTest, HoldbackIsAShareOfTheTime) {

@@ -134,6 +134,34 @@ TEST_F(EngineServiceTest, ARecommendationIsApprovedByItsIdAlone) {
       Eventually([&] { return service_->GetChange(advice.change_id)->verdict == Verdict::kKeep; }));
 }
 
+TEST_F(EngineServiceTest, AtExitTheNodeKeepsWhatWasKeptOrIsAsItWas) {
+  for (const OnExit on_exit : {OnExit::kKeep, OnExit::kRestore}) {
+    SCOPED_TRACE(OnExitWord(on_exit));
+    const std::string socket = "/run/" + std::string(OnExitWord(on_exit));
+    nodes_.emplace(socket, std::make_unique<Node>(socket));
+    Open();
+    const std::string id(OnExitWord(on_exit));
+    ASSERT_TRUE(service_->Attach(socket, id, agents::GoalKind::kBalanced, Mode::kAuto).ok());
+    EXPECT_EQ(service_->Node(id)->on_exit, OnExit::kKeep);
+    ASSERT_TRUE(service_->SetOnExit(id, on_exit, "operator:al").ok());
+    ChangeQuery kept;
+    kept.verdict = Verdict::kKeep;
+    ASSERT_TRUE(Eventually([&] { return !service_->Changes(id, kept)->empty(); }));
+
+    service_.reset();
+
+    const env::SettingState state = *nodes_[socket]->model.ReadSettings();
+    EXPECT_EQ(state.current == nodes_[socket]->model.space().Default(),
+              on_exit == OnExit::kRestore);
+    EXPECT_EQ(state.current, state.incumbent);
+    Open();
+    EXPECT_EQ(service_->Node(id)->on_exit, on_exit);
+    const Change last = service_->Changes(id, kept)->front();
+    EXPECT_EQ(last.actor, on_exit == OnExit::kRestore ? "ebbd: on_exit" : "agent:scripted");
+    ASSERT_TRUE(service_->Detach(id, /*restore=*/false).ok());
+  }
+}
+
 TEST_F(EngineServiceTest, DetachWithRestoreLeavesTheNodeAsItWas) {
   ASSERT_TRUE(service_->Attach("/run/a", "a", agents::GoalKind::kBalanced, Mode::kAuto).ok());
   ChangeQuery kept;

@@ -12,6 +12,7 @@ TEST(NodeRecordTest, SurvivesJson) {
   ASSERT_TRUE(ReadWeights({{"read_p99", 0.25}, {"write_p99", 0.75}}, record.goal).empty());
   record.goal.limits.read_p99_us_max = 2000;
   record.mode = Mode::kRecommend;
+  record.on_exit = OnExit::kRestore;
   record.paused = true;
   record.paused_until_ms = 123;
   record.pause_reason = "backup \"window\"";
