@@ -46,6 +46,8 @@ struct ProposalContext {
   std::string device_class;
   // Knobs an operator pinned or reserved: a proposal may not change them.
   std::vector<bool> frozen;
+  // The guard refuses a proposal without a predicted effect that moves more knobs than this.
+  size_t unpredicted_knobs_max = SIZE_MAX;
 };
 
 struct Proposal {

@@ -1,5 +1,8 @@
 #include "agents/baseline/random_agent.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "agents/baseline/agent_state.h"
 #include "agents/baseline/movable_knobs.h"
 #include "base/rng.h"
@@ -23,6 +26,15 @@ bool Redraw(const env::KnobSpace& space, size_t knob, Rng& rng, env::Setting& se
   return false;
 }
 
+// At most `count` of `knobs`, every choice as likely as any other.
+std::vector<size_t> Draw(std::vector<size_t> knobs, size_t count, Rng& rng) {
+  for (size_t i = 0; i < std::min(count, knobs.size()); ++i) {
+    std::swap(knobs[i], knobs[i + rng.Below(knobs.size() - i)]);
+  }
+  knobs.resize(std::min(count, knobs.size()));
+  return knobs;
+}
+
 }  // namespace
 
 std::optional<Proposal> RandomAgent::Propose(const ProposalContext& context) {
@@ -43,7 +55,9 @@ std::optional<Proposal> RandomAgent::Propose(const ProposalContext& context) {
     return proposal;
   }
   size_t moved = 0;
-  for (size_t knob : movable) moved += Redraw(context.space, knob, rng, proposal.candidate) ? 1 : 0;
+  for (const size_t knob : Draw(movable, context.unpredicted_knobs_max, rng)) {
+    moved += Redraw(context.space, knob, rng, proposal.candidate) ? 1 : 0;
+  }
   if (moved == 0) return std::nullopt;
   proposal.reason = fmt::format("random draw of {} knobs", moved);
   return proposal;

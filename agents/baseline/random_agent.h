@@ -1,7 +1,8 @@
 // RandomAgent proposes settings drawn evenly over each knob's own scale: the floor that any agent
 // with an idea must beat.
 //
-// "random" redraws every knob it may change, "random_one" a single one. Its draws follow from the
+// "random" redraws as many of the knobs it may change as the guard lets it move at once, drawn too,
+// "random_one" a single one. Its draws follow from the
 // seed and the number of proposals made, so a saved state continues the same sequence.
 #pragma once
 

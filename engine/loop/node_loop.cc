@@ -255,7 +255,8 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
                                         incumbent_,
                                         goal_.kind,
                                         environment_->info().device_class,
-                                        frozen};
+                                        frozen,
+                                        parts_.config.envelope.knobs_per_trial_max};
   std::optional<agents::Proposal> proposal = Recall();
   const bool recall = proposal.has_value();
   if (!recall) proposal = agent_->Propose(context);

@@ -37,6 +37,25 @@ TEST(RandomAgentTest, AllKnobsAreDrawnEvenlyOnTheirScale) {
   EXPECT_NEAR(below, 500, 60);
 }
 
+// Goal: a proposal that the guard would refuse for its number of knobs is not made, and no knob is
+// left out for ever.
+TEST(RandomAgentTest, MovesNoMoreKnobsThanTheGuardAllows) {
+  Judge judge(Noiseless());
+  RandomAgent agent(RandomAgent::Kind::kAllKnobs, 1);
+  ProposalContext context = judge.Context();
+  context.unpredicted_knobs_max = 2;
+  std::set<std::string> moved;
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<env::KnobChange> changes =
+        Diff(judge.space(), judge.incumbent(), agent.Propose(context)->candidate);
+    ASSERT_GE(changes.size(), 1u);
+    ASSERT_LE(changes.size(), 2u);
+    for (const env::KnobChange& change : changes) moved.insert(change.knob);
+  }
+
+  EXPECT_EQ(moved, (std::set<std::string>{"alpha", "beta", "gamma", "sham", "poison"}));
+}
+
 TEST(RandomAgentTest, SeedsDiffer) {
   Judge judge(Noiseless());
   RandomAgent a(RandomAgent::Kind::kAllKnobs, 1);
