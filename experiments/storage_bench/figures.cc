@@ -1,6 +1,7 @@
 #include "experiments/storage_bench/figures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "fmt/format.h"
@@ -10,7 +11,20 @@ namespace ebb::storage_bench {
 namespace {
 
 std::string BarText(const FigureSpec& spec) {
+  if (spec.direction == Direction::kNear) return fmt::format("{} +- {}", spec.bar, spec.tolerance);
   return fmt::format("{} {}", spec.direction == Direction::kAtLeast ? ">=" : "<=", spec.bar);
+}
+
+bool Holds(const FigureSpec& spec, double value) {
+  switch (spec.direction) {
+    case Direction::kAtLeast:
+      return value >= spec.bar;
+    case Direction::kAtMost:
+      return value <= spec.bar;
+    case Direction::kNear:
+      return std::abs(value - spec.bar) <= spec.tolerance;
+  }
+  return false;
 }
 
 }  // namespace
@@ -52,8 +66,7 @@ Figure Evaluate(const FigureSpec& spec, const Samples& samples) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   figure.low = *low;
   figure.high = *high;
-  figure.holds =
-      spec.direction == Direction::kAtLeast ? figure.value >= spec.bar : figure.value <= spec.bar;
+  figure.holds = Holds(spec, figure.value);
   return figure;
 }
 

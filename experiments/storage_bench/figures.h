@@ -33,7 +33,7 @@ class Samples {
 // The middle value, or the mean of the two in the middle. `values` is not empty.
 double Median(std::span<const double> values);
 
-enum class Direction { kAtLeast, kAtMost };
+enum class Direction { kAtLeast, kAtMost, kNear };
 
 struct FigureSpec {
   std::string name;
@@ -43,6 +43,7 @@ struct FigureSpec {
   std::string series;
   std::vector<std::string> peers;  // series too; empty: the figure is no ratio
   std::string how;                 // what was measured, one sentence, for the report
+  double tolerance = 0;            // of kNear: how far from the bar still holds
 };
 
 // Every figure, in the order of the report.

@@ -50,6 +50,15 @@ TEST(FiguresTest, BarsPointBothWaysAndIncludeTheirValue) {
   EXPECT_FALSE(Evaluate(spec, samples).holds);
 }
 
+TEST(FiguresTest, ABarMayHaveTwoSides) {
+  const FigureSpec spec{"mean", "index", Direction::kNear, 100, "a", {}, "", 1};
+
+  EXPECT_TRUE(Evaluate(spec, Make({{"a", {101}}})).holds);
+  EXPECT_TRUE(Evaluate(spec, Make({{"a", {99}}})).holds);
+  EXPECT_FALSE(Evaluate(spec, Make({{"a", {101.1}}})).holds);
+  EXPECT_FALSE(Evaluate(spec, Make({{"a", {98.9}}})).holds);
+}
+
 TEST(FiguresTest, ARatioIsTakenInsideEachRepeatAgainstTheBetterPeer) {
   const FigureSpec spec{"ratio", "ratio", Direction::kAtLeast, 1, "own", {"slow", "fast"}, ""};
   const Samples samples =
