@@ -28,6 +28,7 @@ struct KnobSpec {
   bool agent_owned = true;  // false: only an operator may change it
   std::string coupled_with = {};
   std::string trades = {};
+  bool operator==(const KnobSpec&) const = default;
 };
 
 // Values in the order of the space's knobs.
@@ -41,6 +42,7 @@ class KnobSpace {
   KnobSpace() = default;
   explicit KnobSpace(std::vector<KnobSpec> knobs) : knobs_(std::move(knobs)) {}
 
+  bool operator==(const KnobSpace&) const = default;
   const std::vector<KnobSpec>& knobs() const { return knobs_; }
   size_t size() const { return knobs_.size(); }
   const KnobSpec& operator[](size_t index) const { return knobs_[index]; }

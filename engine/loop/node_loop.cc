@@ -17,6 +17,14 @@ constexpr uint32_t kBaselineSaveWindows = 60;
 constexpr uint32_t kUnknownWindowsBeforeHoldback = 3;
 constexpr uint32_t kRefusalWindowsMax = 60;
 
+std::string WithoutNumbers(const std::string& text) {
+  std::string words;
+  for (const char c : text) {
+    if (c < '0' || c > '9') words.push_back(c);
+  }
+  return words;
+}
+
 bool IsIdle(const env::Observation& observation) {
   const ComponentLogs logs = MeasureComponents(observation.metrics);
   return !HasLoad(observation.descriptor) || (!logs.has_read && !logs.has_write);
@@ -84,6 +92,10 @@ void NodeLoop::RunOneWindow() {
     return;
   }
   ++window_;
+  if (KnobsChanged()) {
+    Disconnect(absl::AbortedError("the node came back with other knobs"));
+    return Publish(nullptr);
+  }
   ProcessWindow(*observation);
   Publish(environment_ ? &*observation : nullptr);
 }
@@ -103,7 +115,7 @@ void NodeLoop::ProcessWindow(const env::Observation& observation) {
   unknown_in_row_ = observation.valid && !idle && !reading_.known ? unknown_in_row_ + 1 : 0;
   const absl::Status appended = parts_.history.AppendPoint(
       status_.id, MakeSeriesPoint(observation, reading_, on_trial, on_holdback));
-  if (!appended.ok()) NoteFault(appended);
+  NoteFault(appended);
 
   HandleNodeEvents(!trial_ && !holdback_ && observation.setting != incumbent_ &&
                    !observation.setting_changed && window_ >= settled_window_);
@@ -142,6 +154,7 @@ void NodeLoop::JudgeLoad(const env::Observation& observation) {
   WriteLocked(std::move(write)).IgnoreError();  // shows in the status
   incumbent_windows_.Clear();
   nulls_in_row_ = 0;
+  refusals_told_.clear();
   learned_in_load_ = 0;
   next_proposal_window_ = window_;
 }
@@ -200,6 +213,10 @@ void NodeLoop::ConsiderNextStep(const env::Observation& observation) {
       return SetState(TunerState::kObserving,
                       "no trial now: the history cannot be written: " + Status().health);
     }
+  }
+  if (orphans_ && !VoidOrphans().ok()) {
+    return SetState(TunerState::kObserving,
+                    "no trial now: the history cannot be written: " + Status().health);
   }
   if (observation.setting != incumbent_ && !observation.setting_changed &&
       window_ >= settled_window_) {
@@ -300,7 +317,6 @@ void NodeLoop::ConsiderProposal(const env::Observation& observation) {
     return NoteRefused(fault);
   }
   refused_in_row_ = 0;
-  last_refusal_.clear();
   const std::string actor = recall ? RecallActor() : fmt::format("agent:{}", agent_->name());
   if (mode_ != Mode::kAuto) {
     if (recall) contexts_.EndRecall(std::string(GoalName(goal_)));
@@ -315,9 +331,8 @@ void NodeLoop::NoteRefused(const std::string& why) {
   next_proposal_window_ = window_ + wait;
   hold_reason_ = "a proposal was refused: " + why;
   SetState(TunerState::kConverged, hold_reason_);
-  if (why == last_refusal_) return;  // once is enough
-  last_refusal_ = why;
-  Tell("refused", hold_reason_);
+  // Once is enough, whatever its numbers and whatever else is refused in between.
+  if (refusals_told_.insert(WithoutNumbers(why)).second) Tell("refused", hold_reason_);
 }
 
 void NodeLoop::NoteNull() {
@@ -369,6 +384,7 @@ void NodeLoop::ObeyRequests() {
     if (envelope_) envelope_->ForgetTabu();
     recheck_.reset();
     nulls_in_row_ = 0;
+    refusals_told_.clear();
     next_proposal_window_ = window_;
     minute_.clear();
   }
@@ -389,7 +405,7 @@ void NodeLoop::SetState(TunerState state, std::string why) {
 
 void NodeLoop::NoteFault(const absl::Status& fault) {
   const std::lock_guard lock(mutex_);
-  status_.health = std::string(fault.message());
+  status_.health = fault.ok() ? "ok" : std::string(fault.message());
 }
 
 void NodeLoop::Tell(const std::string& kind, const std::string& text) {

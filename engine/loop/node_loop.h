@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -201,6 +202,8 @@ class NodeLoop {
   bool LimitsEndTrial(const env::Observation& observation, const env::Setting& expected);
   void SwitchLeg(bool candidate);
   absl::Status ApplyCandidate(ActiveTrial& trial);
+  // OK when the candidate is the incumbent now, by the node's own account.
+  absl::Status CommitCandidate(const ActiveTrial& trial);
   void AbortTrial(const std::string& reason);
   void FinishTrial();
   void SettleIncumbent(const Change& change, bool kept, const env::Setting& to);
@@ -213,22 +216,32 @@ class NodeLoop {
   absl::Status Connect();
   void WaitToReconnect();
   void Disconnect(const absl::Status& why);
+  // The node came back with another set of knobs: settings by position mean nothing any more.
+  bool KnobsChanged() const { return environment_->space() != space_; }
   absl::Status Reconcile();
   absl::Status FirstContact(const env::SettingState& state);
+  // Knobs that the record does not know keep the value they have; told once.
+  absl::Status AdoptKnobs();
   absl::Status ResolveOpenWork(const std::string& node_story);
   absl::Status ResolveTrial(const OpenWork& open, const std::string& node_story);
   absl::Status ResolveRestore(const OpenWork& open);
   // Ends the trial or holdback that `event` is about.
   void EndByNode(const env::NodeEvent& event);
   void Forget();
+  // Ends changes that are told as proposed and were never applied.
   absl::Status VoidOrphans();
   void HandleNodeEvents(bool setting_is_strange);
-  void RecordForeignChange(const env::SettingState& state, const std::string& text);
+  absl::Status RecordForeignChange(const env::SettingState& state, const std::string& text);
   absl::Status DoRestore();
   // The legal setting nearest to `wanted`; `told` says which knobs could not have their value.
   env::Setting NearestLegal(const env::Setting& wanted, std::string& told) const;
+  // Ends a restore that can never succeed, instead of trying it for ever.
+  void GiveUpRestore(Change& change, const std::string& why);
+  // Goes on with a restore of before an interruption, unless somebody else was faster.
+  absl::Status ResumeRestore(const OpenWork& open);
   // Back to the incumbent, whatever lease is held; NotFound (the node did it already) is fine.
   absl::Status RevertLease(const std::string& lease, const std::string& reason);
+  // Knobs that `named` does not know stay as they are in the incumbent.
   env::Setting FromNamed(const NamedSetting& named) const;
   bool IncumbentIsDefault() const { return incumbent_ == standard_; }
 
@@ -254,6 +267,7 @@ class NodeLoop {
   int64_t block_deadline_window_ = 0;
   UpliftLedger uplift_;
   std::optional<Recheck> recheck_;
+  env::KnobSpace space_;  // of the node when it was connected: what the settings here are of
   env::Setting incumbent_;
   env::Setting standard_;  // what the index calls the default
   uint64_t setting_version_ = 0;
@@ -267,12 +281,13 @@ class NodeLoop {
   uint32_t limits_broken_in_row_ = 0;
   uint32_t nulls_in_row_ = 0;
   uint32_t learned_since_save_ = 0;
+  bool orphans_ = false;  // a change was told as proposed, and what should follow was not written
   std::string unusable_reason_;
-  std::string last_refusal_;
-  std::string config_fault_;  // of the envelope with this node's knobs
-  Rest rest_;                 // as it was told last
-  std::string advice_told_;   // id of the recommendation whose end the agent waits for
-  std::string hold_reason_;   // why the agent or the back-off waits
+  std::set<std::string> refusals_told_;  // their words, since the load and the goal are these
+  std::string config_fault_;             // of the envelope with this node's knobs
+  Rest rest_;                            // as it was told last
+  std::string advice_told_;              // id of the recommendation whose end the agent waits for
+  std::string hold_reason_;              // why the agent or the back-off waits
   uint64_t reconnect_ms_ = 0;
   IndexReading reading_;
   uint64_t connect_failures_ = 0;

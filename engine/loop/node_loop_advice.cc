@@ -77,8 +77,9 @@ void NodeLoop::Recommend(const agents::Proposal& proposal, const std::string& ac
   const std::lock_guard lock(mutex_);
   const RecommendationBook before = book_;
   book_.Add(std::move(advice));
-  if (!WriteLocked({}).ok()) {  // shows in the status; the change without entry ends at a restart
+  if (!WriteLocked({}).ok()) {  // shows in the status; the change without entry ends later
     book_ = before;
+    orphans_ = true;
     return;
   }
   status_.last_change = change;

@@ -41,7 +41,7 @@ absl::Status NodeLoop::EditRecord(const std::string& kind, const std::string& te
 }
 
 env::Setting NodeLoop::FromNamed(const NamedSetting& named) const {
-  return UnnameSetting(environment_->space(), named, environment_->space().Default());
+  return UnnameSetting(environment_->space(), named, incumbent_);
 }
 
 void NodeLoop::WaitToReconnect() {
@@ -68,6 +68,12 @@ absl::Status NodeLoop::Connect() {
   const NodeRecord known = record();
   if (!environment_) {
     EBB_ASSIGN_OR_RETURN(environment_, parts_.make_environment(known.control_socket));
+  }
+  if (KnobsChanged()) {
+    // What is remembered by position belongs to the knobs of before.
+    space_ = environment_->space();
+    envelope_.reset();
+    recheck_.reset();
   }
   if (!envelope_) {
     envelope_.emplace(parts_.config.envelope, environment_->window_seconds());
@@ -134,15 +140,35 @@ absl::Status NodeLoop::Reconcile() {
     if (!events.empty()) record_.last_node_event = events.back().number;
   }
   if (first) return FirstContact(state);
+  incumbent_ = state.incumbent;
   incumbent_ = FromNamed(record().incumbent);
   standard_ = FromNamed(record().standard);
+  EBB_RETURN_IF_ERROR(AdoptKnobs());
   EBB_RETURN_IF_ERROR(ResolveOpenWork(story));
   EBB_RETURN_IF_ERROR(VoidOrphans());
   EBB_ASSIGN_OR_RETURN(state, environment_->ReadSettings());
   setting_version_ = state.version;
-  if (state.incumbent != incumbent_) RecordForeignChange(state, story);
+  if (state.incumbent != incumbent_) EBB_RETURN_IF_ERROR(RecordForeignChange(state, story));
   settled_window_ = window_ + 2;
   return absl::OkStatus();
+}
+
+absl::Status NodeLoop::AdoptKnobs() {
+  const NamedSetting known = record().incumbent;
+  const NamedSetting present = NameSetting(environment_->space(), incumbent_);
+  std::string news;
+  for (const auto& [knob, value] : present) {
+    if (!known.contains(knob)) news += fmt::format(", {} is new, at {}", knob, value);
+  }
+  for (const auto& [knob, value] : known) {
+    if (!present.contains(knob)) news += fmt::format(", {} (was {}) is gone", knob, value);
+  }
+  if (news.empty()) return absl::OkStatus();
+  return EditRecord("knobs", "the node has other knobs than before" + news,
+                    [&](NodeRecord& record) {
+                      record.incumbent = present;
+                      record.standard = NameSetting(environment_->space(), standard_);
+                    });
 }
 
 absl::Status NodeLoop::FirstContact(const env::SettingState& state) {
@@ -166,7 +192,7 @@ absl::Status NodeLoop::ResolveOpenWork(const std::string& node_story) {
     case OpenWork::Kind::kTrial:
       return ResolveTrial(*open, node_story);
     case OpenWork::Kind::kRestore:
-      return ResolveRestore(*open);
+      return ResumeRestore(*open);
     case OpenWork::Kind::kHoldback:
       break;
   }
@@ -233,6 +259,7 @@ absl::Status NodeLoop::VoidOrphans() {
     AddStep(change, "void", change.verdict_reason);
     EBB_RETURN_IF_ERROR(WriteChange(change, "void"));
   }
+  orphans_ = false;
   return absl::OkStatus();
 }
 
@@ -241,6 +268,7 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
       environment_->Events(record().last_node_event);
   if (!events.ok()) return Disconnect(events.status());
   std::string strange = setting_is_strange ? "somebody else changed the setting" : "";
+  std::string told;  // likewise, where the node said so
   bool restarted = environment_->info().epoch != node_epoch_;
   for (const env::NodeEvent& event : *events) {
     {
@@ -254,11 +282,13 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
         break;
       case env::NodeEvent::Kind::kApplied:
         // Without a lease it was no trial: somebody set a new incumbent (or we, for a restore; then
-        // nothing differs).
-        if (event.lease.empty()) strange = "somebody else changed the setting: " + event.text;
+        // it is the version that we read back).
+        if (event.lease.empty() && event.setting_version != setting_version_) {
+          strange = told = "somebody else changed the setting: " + event.text;
+        }
         break;
       case env::NodeEvent::Kind::kForeignChange:
-        strange = "somebody else changed the setting: " + event.text;
+        strange = told = "somebody else changed the setting: " + event.text;
         break;
       case env::NodeEvent::Kind::kStarted:
         restarted = true;
@@ -288,7 +318,11 @@ void NodeLoop::HandleNodeEvents(bool setting_is_strange) {
   setting_version_ = state->version;
   // Otherwise somebody else's candidate is on trial: it ends by itself.
   if (restarted || state->lease.empty()) settled_window_ = window_ + 2;
-  if (state->incumbent != incumbent_) RecordForeignChange(*state, reason);
+  if (state->incumbent != incumbent_) {
+    RecordForeignChange(*state, reason).IgnoreError();  // shows in the status; then again later
+  } else if (!told.empty()) {
+    Tell("node_event", told + "; by now it is what it was");
+  }
 }
 
 void NodeLoop::EndByNode(const env::NodeEvent& event) {
@@ -306,7 +340,8 @@ void NodeLoop::EndByNode(const env::NodeEvent& event) {
   }
 }
 
-void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::string& text) {
+absl::Status NodeLoop::RecordForeignChange(const env::SettingState& state,
+                                           const std::string& text) {
   Change change;
   change.node = status_.id;
   change.proposed_ms = change.applied_ms = change.decided_ms = parts_.clock.WallMs();
@@ -314,37 +349,45 @@ void NodeLoop::RecordForeignChange(const env::SettingState& state, const std::st
   change.goal = GoalName(goal_);
   change.context = contexts_.id();
   change.knobs = env::Diff(environment_->space(), incumbent_, state.incumbent);
-  if (change.knobs.empty()) return;
+  if (change.knobs.empty()) return absl::OkStatus();
   change.reason = text.empty() ? "somebody else changed the setting" : text;
   change.verdict = Verdict::kKeep;
   change.verdict_reason =
       "somebody else's value wins; these knobs are pinned until an operator releases them";
   AddStep(change, "observed", change.reason);
+  {
+    const std::lock_guard lock(mutex_);
+    const NodeRecord before = record_;
+    record_.incumbent = NameSetting(environment_->space(), state.incumbent);
+    for (const env::KnobChange& knob : change.knobs) {
+      record_.pins.emplace(knob.knob, kForeign);
+      record_.standard[knob.knob] = knob.to;
+      record_.sources[knob.knob] = kForeign;
+      record_.since_ms[knob.knob] = change.decided_ms;
+    }
+    HistoryWrite write;
+    write.change = &change;
+    write.change_event = "foreign";
+    write.wall_ms = change.decided_ms;
+    if (const absl::Status written = WriteLocked(std::move(write)); !written.ok()) {
+      // Not taken over before it is told: the node's setting stays a strange one until then, and
+      // nothing is tried on top of it.
+      record_ = before;
+      return written;
+    }
+    status_.last_change = change;
+    ++status_.totals.changes[static_cast<size_t>(change.verdict)];
+  }
   DropBlock("somebody else changed the setting");
   incumbent_ = state.incumbent;
+  standard_ = FromNamed(record().standard);
   incumbent_windows_.Clear();
   recheck_.reset();
   nulls_in_row_ = 0;
   // The default is another one now, so what was learned about it is void.
   baseline_.Clear();
   learned_in_load_ = 0;
-  const std::lock_guard lock(mutex_);
-  record_.incumbent = NameSetting(environment_->space(), incumbent_);
-  for (const env::KnobChange& knob : change.knobs) {
-    record_.pins.emplace(knob.knob, kForeign);
-    record_.standard[knob.knob] = knob.to;
-    standard_.values[*environment_->space().Find(knob.knob)] = knob.to;
-    record_.sources[knob.knob] = kForeign;
-    record_.since_ms[knob.knob] = change.decided_ms;
-  }
-  HistoryWrite write;
-  write.change = &change;
-  write.change_event = "foreign";
-  write.wall_ms = change.decided_ms;
-  if (WriteLocked(std::move(write)).ok()) {
-    status_.last_change = change;
-    ++status_.totals.changes[static_cast<size_t>(change.verdict)];
-  }
+  return absl::OkStatus();
 }
 
 void NodeLoop::RestoreAtExit() {
@@ -383,6 +426,14 @@ absl::Status NodeLoop::DoRestore() {
   if (trial_) AbortTrial("an operator asked for the setting from before attach");
   if (environment_ && holdback_) EndHoldback("an operator asked for a restore");
   if (!environment_) return absl::UnavailableError("the restore waits for the node");
+  // The end of something else that could not be written or carried out comes first, and so does
+  // what somebody else changed until now.
+  EBB_RETURN_IF_ERROR(ResolveOpenWork(""));
+  if (record().open) return absl::UnavailableError("the restore waits for the history");
+  EBB_ASSIGN_OR_RETURN(const env::SettingState now, environment_->ReadSettings());
+  if (now.incumbent != incumbent_) {
+    EBB_RETURN_IF_ERROR(RecordForeignChange(now, "somebody else changed the setting"));
+  }
   std::string told;
   const env::Setting target = NearestLegal(FromNamed(record().before_attach), told);
   Change change;
@@ -411,23 +462,30 @@ absl::Status NodeLoop::DoRestore() {
   return ResolveRestore(open);
 }
 
+absl::Status NodeLoop::ResumeRestore(const OpenWork& open) {
+  EBB_ASSIGN_OR_RETURN(const env::SettingState state, environment_->ReadSettings());
+  if (state.incumbent == incumbent_ || state.incumbent == FromNamed(open.to)) {
+    return ResolveRestore(open);
+  }
+  EBB_ASSIGN_OR_RETURN(Change change, parts_.history.GetChange(open.change_id));
+  GiveUpRestore(change, "the restore was interrupted, and somebody else changed the setting since");
+  return absl::OkStatus();
+}
+
 absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
   const env::Setting target = FromNamed(open.to);
   EBB_ASSIGN_OR_RETURN(Change change, parts_.history.GetChange(open.change_id));
-  const absl::Status set = environment_->SetIncumbent(target, change.actor, change.reason).status();
-  if (set.code() == absl::StatusCode::kInvalidArgument) {
-    // It would refuse it for ever; what runs is trusted.
-    change.decided_ms = parts_.clock.WallMs();
-    change.verdict = Verdict::kVoid;
-    change.verdict_reason = "the node refused it: " + std::string(set.message());
-    AddStep(change, "void", change.verdict_reason);
-    SettleIncumbent(change, /*kept=*/false, target);
+  const absl::StatusOr<uint64_t> version =
+      environment_->SetIncumbent(target, change.actor, change.reason);
+  if (absl::IsInvalidArgument(version.status())) {
+    GiveUpRestore(change, "the node takes the setting from before attach no more: " +
+                              std::string(version.status().message()));
     return absl::OkStatus();
   }
-  EBB_RETURN_IF_ERROR(set);
+  EBB_RETURN_IF_ERROR(version.status());
   EBB_ASSIGN_OR_RETURN(const env::SettingState state, environment_->ReadSettings());
-  setting_version_ = state.version;
-  if (state.current != target) {
+  setting_version_ = *version;
+  if (state.current != target && state.version == *version) {
     return absl::InternalError("after the restore the node runs another setting");
   }
   change.applied_ms = change.decided_ms = parts_.clock.WallMs();
@@ -440,6 +498,14 @@ absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
   recheck_.reset();
   settled_window_ = window_ + 2;
   return absl::OkStatus();
+}
+
+void NodeLoop::GiveUpRestore(Change& change, const std::string& why) {
+  change.decided_ms = parts_.clock.WallMs();
+  change.verdict = Verdict::kVoid;
+  change.verdict_reason = why + "; the node keeps its setting";
+  AddStep(change, "void", change.verdict_reason);
+  SettleIncumbent(change, /*kept=*/false, incumbent_);
 }
 
 absl::Status NodeLoop::SetGoal(const Goal& goal, const std::string& actor) {
@@ -535,8 +601,13 @@ void NodeLoop::Forget() {
   std::string text = "detached; the node keeps its setting";
   if (restore_on_detach_.load() && environment_) {
     const absl::Status restored = DoRestore();
-    text = restored.ok() ? "detached; the node is back on its setting from before attach"
-                         : "detached; the restore failed: " + std::string(restored.message());
+    if (!restored.ok()) {
+      text = "detached; the restore failed: " + std::string(restored.message());
+    } else if (incumbent_ == FromNamed(record().before_attach)) {
+      text = "detached; the node is back on its setting from before attach";
+    } else {
+      text = "detached; the node did not take its setting from before attach";
+    }
   }
   HistoryWrite write;
   const std::string id = record().id;

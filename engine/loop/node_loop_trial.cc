@@ -113,6 +113,7 @@ void NodeLoop::StartTrial(const agents::Proposal& proposal, const std::string& a
     }
   }
   if (!written.ok()) {
+    orphans_ = true;
     return SetState(TunerState::kObserving, "no trial, because the history cannot be written: " +
                                                 std::string(written.message()));
   }
@@ -239,6 +240,21 @@ absl::Status NodeLoop::RevertLease(const std::string& lease, const std::string& 
   return absl::OkStatus();
 }
 
+absl::Status NodeLoop::CommitCandidate(const ActiveTrial& trial) {
+  const absl::StatusOr<uint64_t> committed = environment_->Commit(trial.lease);
+  if (committed.ok()) {
+    setting_version_ = *committed;
+    return absl::OkStatus();
+  }
+  // An answer can be lost on the way back from a commit that was carried out.
+  const absl::StatusOr<env::SettingState> state = environment_->ReadSettings();
+  if (!state.ok() || !state->lease.empty() || state->incumbent != trial.to) {
+    return committed.status();
+  }
+  setting_version_ = state->version;
+  return absl::OkStatus();
+}
+
 void NodeLoop::AbortTrial(const std::string& reason) {
   EBB_CHECK(trial_.has_value());
   trial_->protocol.Abort(reason);
@@ -267,9 +283,7 @@ void NodeLoop::FinishTrial() {
   bool kept = change.verdict == Verdict::kKeep;
   absl::Status obeyed;
   if (kept && written.ok()) {
-    const absl::StatusOr<uint64_t> committed = environment_->Commit(trial.lease);
-    obeyed = committed.status();
-    if (committed.ok()) setting_version_ = *committed;
+    obeyed = CommitCandidate(trial);
   }
   if (!kept || !written.ok() || !obeyed.ok()) {
     if (kept) {

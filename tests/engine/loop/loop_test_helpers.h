@@ -1,6 +1,7 @@
 // A node made of formulas, scripted agents and a power switch, for the tests of the loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,17 +15,26 @@
 
 namespace ebb::engine {
 
+// What becomes of one call that leaves the sidecar.
+enum class Fate : uint8_t { kArrives, kRefused, kAnswerLost };
+
 // Counts the calls that leave the sidecar; when they are used up, the sidecar is dead: every
 // further call fails without effect.
 struct PowerSwitch {
-  std::optional<uint64_t> calls_left;
+  std::optional<uint64_t> calls_left = {};
   uint64_t calls = 0;
   bool dead = false;
-  bool Pass() {
-    if (dead) return false;
+  // Asked at every call of a living sidecar; the first has number 1.
+  std::function<Fate(uint64_t call, bool to_node)> fate = {};
+  // Sees every setting that the node is asked to run, just before it gets it.
+  std::function<void(const env::Setting&)> before_change = {};
+
+  Fate Next(bool to_node) {
+    if (dead) return Fate::kRefused;
     ++calls;
     if (calls_left && (*calls_left)-- == 0) dead = true;
-    return !dead;
+    if (dead) return Fate::kRefused;
+    return fate ? fate(calls, to_node) : Fate::kArrives;
   }
 };
 
@@ -34,47 +44,57 @@ inline absl::Status DeadStatus() { return absl::UnavailableError("the sidecar is
 class BorrowedEnvironment final : public env::Environment {
  public:
   BorrowedEnvironment(env::Environment& environment, PowerSwitch& power)
-      : environment_(environment), power_(power) {}
-  const env::EnvironmentInfo& info() const override { return environment_.info(); }
-  const env::KnobSpace& space() const override { return environment_.space(); }
+      : environment_(&environment), power_(power) {}
+  // Another node answers on the same connection, as when a live one was restarted.
+  void SwitchTo(env::Environment& environment) { environment_ = &environment; }
+
+  const env::EnvironmentInfo& info() const override { return environment_->info(); }
+  const env::KnobSpace& space() const override { return environment_->space(); }
   absl::StatusOr<env::Observation> Observe() override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.Observe();
+    return Ask([&] { return environment_->Observe(); });
   }
-  double window_seconds() const override { return environment_.window_seconds(); }
+  double window_seconds() const override { return environment_->window_seconds(); }
   absl::StatusOr<env::SettingState> ReadSettings() override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.ReadSettings();
+    return Ask([&] { return environment_->ReadSettings(); });
   }
   absl::StatusOr<env::AppliedSetting> Apply(const env::Setting& candidate, uint64_t base_version,
                                             const env::LeaseTerms& terms) override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.Apply(candidate, base_version, terms);
+    return Ask([&] {
+      if (power_.before_change) power_.before_change(candidate);
+      return environment_->Apply(candidate, base_version, terms);
+    });
   }
   absl::Status Renew(const std::string& lease, uint64_t lease_ms) override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.Renew(lease, lease_ms);
+    return Ask([&] { return environment_->Renew(lease, lease_ms); });
   }
   absl::StatusOr<uint64_t> Commit(const std::string& lease) override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.Commit(lease);
+    return Ask([&] { return environment_->Commit(lease); });
   }
   absl::StatusOr<uint64_t> Revert(const std::string& lease, const std::string& reason) override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.Revert(lease, reason);
+    return Ask([&] { return environment_->Revert(lease, reason); });
   }
   absl::StatusOr<uint64_t> SetIncumbent(const env::Setting& setting, const std::string& actor,
                                         const std::string& reason) override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.SetIncumbent(setting, actor, reason);
+    return Ask([&] {
+      if (power_.before_change) power_.before_change(setting);
+      return environment_->SetIncumbent(setting, actor, reason);
+    });
   }
   absl::StatusOr<std::vector<env::NodeEvent>> Events(uint64_t after) override {
-    if (!power_.Pass()) return DeadStatus();
-    return environment_.Events(after);
+    return Ask([&] { return environment_->Events(after); });
   }
 
  private:
-  env::Environment& environment_;
+  template <typename Call>
+  auto Ask(Call call) -> decltype(call()) {
+    const Fate fate = power_.Next(/*to_node=*/true);
+    if (fate == Fate::kRefused) return DeadStatus();
+    decltype(call()) answer = call();
+    if (fate == Fate::kAnswerLost) return absl::UnavailableError("the answer was lost");
+    return answer;
+  }
+
+  env::Environment* environment_;
   PowerSwitch& power_;
 };
 
@@ -83,8 +103,11 @@ class BorrowedStore final : public OrderedStore {
  public:
   BorrowedStore(OrderedStore& store, PowerSwitch& power) : store_(store), power_(power) {}
   absl::Status Write(const std::vector<StoreEdit>& batch, bool sync) override {
-    if (!power_.Pass()) return DeadStatus();
-    if (full) return absl::ResourceExhaustedError("no space left for the history");
+    const Fate fate = power_.Next(/*to_node=*/false);
+    if (power_.dead) return DeadStatus();
+    if (full || fate == Fate::kRefused) {
+      return absl::ResourceExhaustedError("no space left for the history");
+    }
     return store_.Write(batch, sync);
   }
   absl::StatusOr<std::optional<std::string>> Get(Table table, std::string_view key) override {
@@ -165,10 +188,14 @@ class LoopBench {
         clock, *history,
         [this](const std::string&) -> absl::StatusOr<std::unique_ptr<env::Environment>> {
           if (unreachable) return absl::UnavailableError("nobody listens");
-          return std::make_unique<BorrowedEnvironment>(node, power);
+          env::Environment& there = stand_in != nullptr ? *stand_in : node;
+          auto made = std::make_unique<BorrowedEnvironment>(there, power);
+          connection = made.get();
+          return made;
         },
         [this](const std::string&, const env::EnvironmentInfo&,
                const env::KnobSpace&) -> absl::StatusOr<std::unique_ptr<agents::Agent>> {
+          if (make_agent) return make_agent();
           auto made = std::make_unique<ScriptedAgent>(moves_, once_);
           agent = made.get();
           return made;
@@ -187,7 +214,7 @@ class LoopBench {
   void Kill(uint64_t dead_ms = 0) {
     power.dead = true;
     loop.reset();
-    power = PowerSwitch{};
+    power = PowerSwitch{.before_change = power.before_change};
     OpenHistoryAgain();
     clock.AdvanceNs(dead_ms * 1'000'000);
   }
@@ -237,9 +264,13 @@ class LoopBench {
   LoopConfig config;
   Mode mode = Mode::kAuto;
   bool unreachable = false;
+  env::Environment* stand_in = nullptr;  // what answers instead of `node`
+  // Another agent than the scripted one.
+  std::function<std::unique_ptr<agents::Agent>()> make_agent = {};
   BorrowedStore* disk = nullptr;
   std::unique_ptr<History> history;
   ScriptedAgent* agent = nullptr;
+  BorrowedEnvironment* connection = nullptr;  // the latest
   std::unique_ptr<NodeLoop> loop;
 
  private:
