@@ -478,8 +478,7 @@ absl::Status NodeLoop::ResolveRestore(const OpenWork& open) {
   const absl::StatusOr<uint64_t> version =
       environment_->SetIncumbent(target, change.actor, change.reason);
   if (absl::IsInvalidArgument(version.status())) {
-    GiveUpRestore(change, "the node takes the setting from before attach no more: " +
-                              std::string(version.status().message()));
+    GiveUpRestore(change, "the node refused it: " + std::string(version.status().message()));
     return absl::OkStatus();
   }
   EBB_RETURN_IF_ERROR(version.status());

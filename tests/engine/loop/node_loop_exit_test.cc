@@ -139,7 +139,8 @@ TEST_F(NodeLoopExitTest, ARestoreThatTheNodeRefusesEndsVoidAndBlocksNothing) {
   EXPECT_EQ(node.ReadSettings()->current, (env::Setting{{20, 20}}));
   ASSERT_EQ(Changes().size(), 1U);
   EXPECT_EQ(Changes().front().verdict, Verdict::kVoid);
-  EXPECT_EQ(Changes().front().verdict_reason, "the node refused it: inner is above outer");
+  EXPECT_EQ(Changes().front().verdict_reason,
+            "the node refused it: inner is above outer; the node keeps its setting");
   EXPECT_FALSE(loop_->record().open.has_value());
   loop_->RunOneWindow();
   EXPECT_TRUE(loop_->Status().connected);
