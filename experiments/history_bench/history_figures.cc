@@ -13,21 +13,19 @@ const std::vector<storage_bench::FigureSpec>& HistoryFigures() {
        "query.worst_p99_ms",
        {},
        "a page of 100 changes of one random day of a year, from 10 million events of four nodes: "
-       "the "
-       "worst 99th percentile over the filters none, node, knob, verdict, pending, actor, goal, "
-       "context and all of them together (query.*; pages of 500: query_500.*), without waiting for "
-       "a "
-       "processor that other programs had (with it: worst_p99_wall_ms)"},
+       "the worst 99th percentile over the filters none, node, knob, verdict, pending, actor, "
+       "goal, "
+       "context and all of them together (query.*; pages of 500: query_500.*; without waiting "
+       "for a processor that other programs had: worst_p99_own_ms)"},
       {"open_s",
        "seconds",
        Direction::kAtMost,
        2,
        "open.worst_s",
        {},
-       "what a starting sidecar asks of its history, head check and open changes included, nothing "
-       "in "
-       "the page cache: the worst of five starts, the first one after kill -9; likewise without "
-       "waiting for a processor (with it: open.*_wall_s)"},
+       "what a starting sidecar asks of its history, head check and open changes included, "
+       "nothing in the page cache: the worst of five starts, the first one after kill -9 "
+       "(without waiting for a processor: open.*_own_s)"},
       {"bytes_per_event",
        "bytes",
        Direction::kAtMost,

@@ -50,12 +50,12 @@ double WaitedForProcessorSeconds() {
   return file >> ran_ns >> waited_ns ? static_cast<double>(waited_ns) / 1e9 : 0;
 }
 
-// Time from its making: without waiting for a processor that others had, which says nothing about
-// the history, but with all waiting for the disk.
+// Time from its making.
 class StopWatch {
  public:
-  double Seconds() const { return WallSeconds() - (WaitedForProcessorSeconds() - begin_waited_); }
-  double WallSeconds() const { return SecondsSince(begin_ns_); }
+  double Seconds() const { return SecondsSince(begin_ns_); }
+  // Without waiting for a processor that other programs had, but with all waiting for the disk.
+  double OwnSeconds() const { return Seconds() - (WaitedForProcessorSeconds() - begin_waited_); }
   double CpuSeconds() const { return ProcessCpuSeconds() - begin_cpu_; }
 
  private:
@@ -166,13 +166,13 @@ double Percentile99(std::vector<double> values) {
 
 struct Times {
   std::vector<double> ms;
-  std::vector<double> wall_ms;
+  std::vector<double> own_ms;
 };
 
 absl::Status Ask(History& history, const Question& question, Times& times) {
   const StopWatch watch;
   EBB_RETURN_IF_ERROR(history.Changes(question.node, question.query).status());
-  times.wall_ms.push_back(1e3 * watch.WallSeconds());
+  times.own_ms.push_back(1e3 * watch.OwnSeconds());
   times.ms.push_back(1e3 * watch.Seconds());
   return absl::OkStatus();
 }
@@ -181,7 +181,7 @@ absl::Status MeasureFilters(History& history, uint64_t repeats, uint32_t limit,
                             const std::string& series, Samples& samples) {
   Rng rng(kSeed);
   double worst_ms = 0;
-  double worst_wall_ms = 0;
+  double worst_own_ms = 0;
   for (const FilterKind& kind : FilterKinds()) {
     Times times;
     for (uint64_t i = 0; i < repeats; ++i) {
@@ -190,10 +190,10 @@ absl::Status MeasureFilters(History& history, uint64_t repeats, uint32_t limit,
     const double p99_ms = Percentile99(times.ms);
     samples.Add(fmt::format("{}.{}_p99_ms", series, kind.name), p99_ms);
     worst_ms = std::max(worst_ms, p99_ms);
-    worst_wall_ms = std::max(worst_wall_ms, Percentile99(times.wall_ms));
+    worst_own_ms = std::max(worst_own_ms, Percentile99(times.own_ms));
   }
   samples.Add(series + ".worst_p99_ms", worst_ms);
-  samples.Add(series + ".worst_p99_wall_ms", worst_wall_ms);
+  samples.Add(series + ".worst_p99_own_ms", worst_own_ms);
   return absl::OkStatus();
 }
 
@@ -238,7 +238,7 @@ absl::Status MeasureOpen(const std::string& directory, Samples& samples) {
     const double seconds = watch.Seconds();
     const std::string series = i == 0 ? "open.after_kill" : "open.later";
     samples.Add(series + "_s", seconds);
-    samples.Add(series + "_wall_s", watch.WallSeconds());
+    samples.Add(series + "_own_s", watch.OwnSeconds());
     samples.Add(series + "_cpu_s", watch.CpuSeconds());
     worst_s = std::max(worst_s, seconds);
   }
