@@ -22,9 +22,9 @@ namespace ebb::rest {
 struct HttpServerOptions {
   ListenAddress address;
   size_t threads = 32;  // connections served at one time; more wait
-  size_t header_bytes_max = 32 * 1024;
-  size_t target_bytes_max = 2 * 1024;
-  size_t body_bytes_max = 64 * 1024;
+  size_t header_bytes_max = size_t{32} * 1024;
+  size_t target_bytes_max = size_t{2} * 1024;
+  size_t body_bytes_max = size_t{64} * 1024;
   int request_ms_max = 10'000;  // from its first byte until all of it has arrived
   int idle_ms_max = 5'000;      // between requests of one connection
   size_t requests_per_connection_max = 1'000;
