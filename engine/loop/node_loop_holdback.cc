@@ -46,7 +46,8 @@ bool NodeLoop::AttendHoldback() {
   }
   const HoldbackPlan plan = PlanOfHoldback();
   if (!tuning_allowed() || !holdback_schedule_.Due(window_, plan)) return false;
-  const size_t measured = incumbent_windows_.Observations(window_ - 2 * plan.side_windows).size();
+  const size_t measured =
+      incumbent_windows_.Observations(window_ - int64_t{2} * plan.side_windows).size();
   if (measured >= plan.side_windows) {
     StartHoldback("scheduled");
   } else {
@@ -78,7 +79,7 @@ void NodeLoop::StartHoldback(const std::string& why) {
     }
   }
   DropBlock("another turn of the default began");
-  block_.emplace(plan, incumbent_windows_.Observations(window_ - 2 * plan.side_windows));
+  block_.emplace(plan, incumbent_windows_.Observations(window_ - int64_t{2} * plan.side_windows));
   env::LeaseTerms terms;
   terms.lease_ms = LeaseMs();
   terms.actor = kHoldbackActor;

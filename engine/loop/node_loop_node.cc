@@ -22,7 +22,7 @@ absl::Status NodeLoop::WriteLocked(HistoryWrite write) {
   if (book_.version() != book_saved_version_) {
     write.documents.emplace_back(RecommendationsKey(record_.id), book_.Save());
   }
-  const absl::Status written = parts_.history.Write(write);
+  absl::Status written = parts_.history.Write(write);
   if (written.ok()) book_saved_version_ = book_.version();
   status_.health = written.ok() ? "ok" : std::string(written.message());
   return written;
@@ -35,7 +35,7 @@ absl::Status NodeLoop::EditRecord(const std::string& kind, const std::string& te
   edit(record_);
   HistoryWrite write;
   write.events = {{parts_.clock.WallMs(), record_.id, kind, text}};
-  const absl::Status written = WriteLocked(std::move(write));
+  absl::Status written = WriteLocked(std::move(write));
   if (!written.ok()) record_ = before;
   return written;
 }
@@ -369,7 +369,7 @@ absl::Status NodeLoop::RecordForeignChange(const env::SettingState& state,
     write.change = &change;
     write.change_event = "foreign";
     write.wall_ms = change.decided_ms;
-    if (const absl::Status written = WriteLocked(std::move(write)); !written.ok()) {
+    if (absl::Status written = WriteLocked(std::move(write)); !written.ok()) {
       // Not taken over before it is told: the node's setting stays a strange one until then, and
       // nothing is tried on top of it.
       record_ = before;
@@ -452,7 +452,7 @@ absl::Status NodeLoop::DoRestore() {
     const std::lock_guard lock(mutex_);
     record_.open = open;
     record_.restore_wanted = false;
-    const absl::Status written = WriteLocked({});
+    absl::Status written = WriteLocked({});
     if (!written.ok()) {
       record_.open.reset();
       record_.restore_wanted = true;
@@ -620,7 +620,7 @@ void NodeLoop::Forget() {
   if (agent_states.ok()) {
     for (const auto& [key, state] : *agent_states) write.documents.emplace_back(key, std::nullopt);
   }
-  const absl::Status written = parts_.history.Write(write);
+  absl::Status written = parts_.history.Write(write);
   if (!written.ok()) SetState(TunerState::kDisconnected, std::string(written.message()));
 }
 
