@@ -172,18 +172,19 @@ twin::RequestStream Workload::Stream() const {
 
 AlignedBuffer Workload::ContentSample() const {
   constexpr size_t kBlocks = 1024;
-  AlignedBuffer sample(kBlocks * trace::kTraceBlockBytes);
-  size_t filled = 0;
-  const auto add = [&](uint64_t fingerprint) {
-    trace::MakeContent(fingerprint,
-                       sample.span(filled++ * trace::kTraceBlockBytes, trace::kTraceBlockBytes));
-  };
+  std::vector<uint64_t> chosen;
   for (const TraceRecord& record : records) {
-    for (const uint64_t fingerprint : record.fingerprints) {
-      if (filled < kBlocks) add(fingerprint);
-    }
+    chosen.insert(chosen.end(), record.fingerprints.begin(), record.fingerprints.end());
+    if (chosen.size() >= kBlocks) break;
   }
-  for (uint64_t number = 1; filled < kBlocks; ++number) add(number << 4 | kPrefillLevel);
+  for (uint64_t number = 1; chosen.size() < kBlocks; ++number) {
+    chosen.push_back(number << 4 | kPrefillLevel);
+  }
+  AlignedBuffer sample(kBlocks * trace::kTraceBlockBytes);
+  for (size_t i = 0; i < kBlocks; ++i) {
+    trace::MakeContent(chosen[i],
+                       sample.span(i * trace::kTraceBlockBytes, trace::kTraceBlockBytes));
+  }
   return sample;
 }
 
