@@ -37,8 +37,8 @@ std::unique_ptr<VolumeImpl::ReadScratch> VolumeImpl::TakeScratch() {
   }
   auto scratch = std::make_unique<ReadScratch>();
   scratch->block = AlignedBuffer(kBlockBytes);
-  scratch->mapped = std::make_unique<bool[]>(2 * kReadBlocksMax);
-  scratch->plan.blocks.reserve(2 * kReadBlocksMax);
+  scratch->mapped = std::make_unique<bool[]>(size_t{2} * kReadBlocksMax);
+  scratch->plan.blocks.reserve(size_t{2} * kReadBlocksMax);
   return scratch;
 }
 
