@@ -42,11 +42,7 @@ enum class TunerState : uint8_t {
   kPaused
 };
 
-struct Effect {  // relative change of the index: +0.10 = 10 % better
-  double mean = 0;
-  double low = 0;
-  double high = 0;
-};
+using agents::Effect;  // relative change of the index: +0.10 = 10 % better
 
 struct ChangeStep {  // life cycle of a change
   int64_t wall_ms = 0;

@@ -7,17 +7,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json EffectJson(const std::optional<Effect>& effect) {
-  if (!effect) return nullptr;
-  return {{"mean", effect->mean}, {"low", effect->low}, {"high", effect->high}};
-}
-
-std::optional<Effect> EffectFrom(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return Effect{json.at("mean").get<double>(), json.at("low").get<double>(),
-                json.at("high").get<double>()};
-}
-
 Change Parse(const Json& json) {
   Change change;
   change.id = json.at("id").get<uint64_t>();
@@ -29,8 +18,8 @@ Change Parse(const Json& json) {
   change.goal = json.at("goal").get<std::string>();
   change.context = json.value("context", "");  // histories of before have none
   change.reason = json.at("reason").get<std::string>();
-  change.predicted = EffectFrom(json.at("predicted"));
-  change.measured = EffectFrom(json.at("measured"));
+  change.predicted = EffectFromJson(json.at("predicted"));
+  change.measured = EffectFromJson(json.at("measured"));
   change.smallest_detectable = json.at("smallest_detectable").get<double>();
   change.windows_used = json.at("windows_used").get<uint32_t>();
   change.verdict = ParseVerdict(json.at("verdict").get<std::string>()).value();
@@ -48,6 +37,17 @@ Change Parse(const Json& json) {
 
 }  // namespace
 
+Json EffectToJson(const std::optional<Effect>& effect) {
+  if (!effect) return nullptr;
+  return {{"mean", effect->mean}, {"low", effect->low}, {"high", effect->high}};
+}
+
+std::optional<Effect> EffectFromJson(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return Effect{json.at("mean").get<double>(), json.at("low").get<double>(),
+                json.at("high").get<double>()};
+}
+
 std::string ChangeToJson(const Change& change) {
   Json json{{"id", change.id},
             {"node", change.node},
@@ -58,8 +58,8 @@ std::string ChangeToJson(const Change& change) {
             {"goal", change.goal},
             {"context", change.context},
             {"reason", change.reason},
-            {"predicted", EffectJson(change.predicted)},
-            {"measured", EffectJson(change.measured)},
+            {"predicted", EffectToJson(change.predicted)},
+            {"measured", EffectToJson(change.measured)},
             {"smallest_detectable", change.smallest_detectable},
             {"windows_used", change.windows_used},
             {"verdict", VerdictWord(change.verdict)},

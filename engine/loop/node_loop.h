@@ -208,6 +208,9 @@ class NodeLoop {
   void FinishTrial();
   void SettleIncumbent(const Change& change, bool kept, const env::Setting& to);
   void RenewLease();
+  // From the incumbent to `candidate`, now, for the goal and the load of now.
+  Change NewChange(const env::Setting& candidate, std::string_view actor,
+                   const std::string& reason) const;
   void AddStep(Change& change, const std::string& step, const std::string& text) const;
   absl::Status WriteChange(Change& change, const std::string& event);
 

@@ -40,18 +40,8 @@ void NodeLoop::LoadBook() {
 }
 
 void NodeLoop::Recommend(const agents::Proposal& proposal, const std::string& actor) {
-  Change change;
-  change.node = status_.id;
-  change.proposed_ms = parts_.clock.WallMs();
-  change.actor = actor;
-  change.goal = GoalName(goal_);
-  change.context = contexts_.id();
-  change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
-  change.reason = proposal.reason;
-  if (proposal.predicted) {
-    change.predicted =
-        Effect{proposal.predicted->mean, proposal.predicted->low, proposal.predicted->high};
-  }
+  Change change = NewChange(proposal.candidate, actor, proposal.reason);
+  change.predicted = proposal.predicted;
   Recommendation advice;
   advice.id = RecommendationId(status_.id, GoalText(goal_), change.knobs);
   AddStep(change, "recommended",

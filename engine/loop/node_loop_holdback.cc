@@ -10,7 +10,6 @@
 namespace ebb::engine {
 namespace {
 
-constexpr std::string_view kHoldbackActor = "guard";
 // A block whose tuned windows do not come within so many times their number is given up.
 constexpr int64_t kPatience = 4;
 
@@ -82,7 +81,7 @@ void NodeLoop::StartHoldback(const std::string& why) {
   block_.emplace(plan, incumbent_windows_.Observations(window_ - int64_t{2} * plan.side_windows));
   env::LeaseTerms terms;
   terms.lease_ms = LeaseMs();
-  terms.actor = kHoldbackActor;
+  terms.actor = kGuardActor;
   terms.reason = "holdback: " + why;
   LimitWatch(goal_.limits, incumbent_windows_.Observations()).Tighten(terms.trips);
   const absl::StatusOr<env::AppliedSetting> applied =

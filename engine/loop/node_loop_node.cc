@@ -342,15 +342,10 @@ void NodeLoop::EndByNode(const env::NodeEvent& event) {
 
 absl::Status NodeLoop::RecordForeignChange(const env::SettingState& state,
                                            const std::string& text) {
-  Change change;
-  change.node = status_.id;
-  change.proposed_ms = change.applied_ms = change.decided_ms = parts_.clock.WallMs();
-  change.actor = kForeign;
-  change.goal = GoalName(goal_);
-  change.context = contexts_.id();
-  change.knobs = env::Diff(environment_->space(), incumbent_, state.incumbent);
+  Change change = NewChange(state.incumbent, kForeign,
+                            text.empty() ? "somebody else changed the setting" : text);
   if (change.knobs.empty()) return absl::OkStatus();
-  change.reason = text.empty() ? "somebody else changed the setting" : text;
+  change.applied_ms = change.decided_ms = change.proposed_ms;
   change.verdict = Verdict::kKeep;
   change.verdict_reason =
       "somebody else's value wins; these knobs are pinned until an operator releases them";
@@ -436,14 +431,8 @@ absl::Status NodeLoop::DoRestore() {
   }
   std::string told;
   const env::Setting target = NearestLegal(FromNamed(record().before_attach), told);
-  Change change;
-  change.node = status_.id;
-  change.proposed_ms = parts_.clock.WallMs();
-  change.goal = GoalName(goal_);
-  change.context = contexts_.id();
-  change.actor = record().restore_actor;
-  change.knobs = env::Diff(environment_->space(), incumbent_, target);
-  change.reason = "back to the setting from before attach" + told;
+  Change change =
+      NewChange(target, record().restore_actor, "back to the setting from before attach" + told);
   AddStep(change, "proposed", change.reason);
   EBB_RETURN_IF_ERROR(WriteChange(change, "proposed"));
   OpenWork open{OpenWork::Kind::kRestore, change.id, NameSetting(environment_->space(), target),

@@ -50,6 +50,19 @@ TunerState StateOf(TrialPhase phase) {
 
 }  // namespace
 
+Change NodeLoop::NewChange(const env::Setting& candidate, std::string_view actor,
+                           const std::string& reason) const {
+  Change change;
+  change.node = status_.id;
+  change.proposed_ms = parts_.clock.WallMs();
+  change.actor = actor;
+  change.goal = GoalName(goal_);
+  change.context = contexts_.id();
+  change.knobs = env::Diff(environment_->space(), incumbent_, candidate);
+  change.reason = reason;
+  return change;
+}
+
 void NodeLoop::AddStep(Change& change, const std::string& step, const std::string& text) const {
   change.steps.push_back({parts_.clock.WallMs(), step, text});
 }
@@ -71,18 +84,8 @@ absl::StatusOr<Change> NodeLoop::ProposedChange(const agents::Proposal& proposal
     approved.context = contexts_.id();  // the load that judges it
     return approved;
   }
-  Change change;
-  change.node = status_.id;
-  change.proposed_ms = parts_.clock.WallMs();
-  change.actor = actor;
-  change.goal = GoalName(goal_);
-  change.context = contexts_.id();
-  change.knobs = env::Diff(environment_->space(), incumbent_, proposal.candidate);
-  change.reason = proposal.reason;
-  if (proposal.predicted) {
-    change.predicted =
-        Effect{proposal.predicted->mean, proposal.predicted->low, proposal.predicted->high};
-  }
+  Change change = NewChange(proposal.candidate, actor, proposal.reason);
+  change.predicted = proposal.predicted;
   AddStep(change, "proposed", proposal.reason);
   if (const absl::Status written = WriteChange(change, "proposed"); !written.ok()) return written;
   return change;
@@ -300,10 +303,7 @@ void NodeLoop::FinishTrial() {
     transition.from = trial.from;
     transition.to = trial.to;
     transition.predicted = trial.predicted;
-    if (change.measured) {
-      transition.measured =
-          agents::Effect{change.measured->mean, change.measured->low, change.measured->high};
-    }
+    transition.measured = change.measured;
     transition.outcome = OutcomeOf(change.verdict);
     {
       const std::lock_guard lock(mutex_);

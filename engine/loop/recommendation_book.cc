@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/time_text.h"
+#include "engine/history/change_json.h"
 
 namespace ebb::engine {
 namespace {
@@ -30,11 +31,6 @@ class Digest {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-Json EffectJson(const std::optional<agents::Effect>& effect) {
-  if (!effect) return nullptr;
-  return {{"mean", effect->mean}, {"low", effect->low}, {"high", effect->high}};
-}
-
 Json EntryJson(const Recommendation& entry) {
   Json json{{"id", entry.id},
             {"change_id", entry.change_id},
@@ -44,7 +40,7 @@ Json EntryJson(const Recommendation& entry) {
             {"knobs", Json::array()},
             {"from_setting", entry.from_setting},
             {"reason", entry.reason},
-            {"expected", EffectJson(entry.expected)},
+            {"expected", EffectToJson(entry.expected)},
             {"made_ms", entry.made_ms},
             {"expires_ms", entry.expires_ms},
             {"state", RecommendationWord(entry.state)},
@@ -75,11 +71,7 @@ Recommendation EntryFrom(const Json& json) {
   }
   entry.from_setting = json.at("from_setting").get<std::map<std::string, int64_t>>();
   entry.reason = json.at("reason").get<std::string>();
-  if (const Json& expected = json.at("expected"); !expected.is_null()) {
-    entry.expected =
-        agents::Effect{expected.at("mean").get<double>(), expected.at("low").get<double>(),
-                       expected.at("high").get<double>()};
-  }
+  entry.expected = EffectFromJson(json.at("expected"));
   entry.made_ms = json.at("made_ms").get<int64_t>();
   entry.expires_ms = json.at("expires_ms").get<int64_t>();
   entry.state = ParseRecommendationState(json.at("state").get<std::string>()).value();
