@@ -5,12 +5,15 @@
 #include <utility>
 
 #include "base/time_text.h"
+#include "engine/public_json.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
 namespace ebb::rest {
 namespace {
 
+using engine::EffectToPublicJson;
+using engine::TimeToPublicJson;
 using Json = nlohmann::ordered_json;
 
 std::string Dump(const Json& json) {
@@ -18,16 +21,9 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json TimeOrNull(int64_t wall_ms) { return wall_ms == 0 ? Json() : Json(FormatRfc3339(wall_ms)); }
-
 template <typename T>
 Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
-}
-
-Json EffectOf(const std::optional<engine::Effect>& effect) {
-  if (!effect) return nullptr;
-  return {{"mean", effect->mean}, {"low", effect->low}, {"high", effect->high}};
 }
 
 // A choice as its word, everything else as its number.
@@ -59,59 +55,38 @@ std::string_view KindWord(env::KnobKind kind) {
   return "integer";
 }
 
+// FROM and TO, or LOW and HIGH, of a knob; one that no node has told of is a plain number.
+void AddRange(const std::string& first, int64_t first_value, const std::string& second,
+              int64_t second_value, const env::KnobSpec* spec, Json& json) {
+  const auto value = [&](int64_t raw) { return spec ? WireValue(*spec, raw) : Json(raw); };
+  const auto text = [&](int64_t raw) { return spec ? ValueText(*spec, raw) : std::to_string(raw); };
+  json[first] = value(first_value);
+  json[second] = value(second_value);
+  json[first + "_text"] = text(first_value);
+  json[second + "_text"] = text(second_value);
+}
+
+const env::KnobSpec* SpecOf(const std::string& knob, const KnobSpecs& specs) {
+  const auto found = specs.find(knob);
+  return found == specs.end() ? nullptr : &found->second;
+}
+
 Json KnobChangeOf(const env::KnobChange& change, const KnobSpecs& specs) {
-  const auto found = specs.find(change.knob);
-  if (found == specs.end()) {
-    return {{"knob", change.knob},
-            {"from", change.from},
-            {"to", change.to},
-            {"from_text", std::to_string(change.from)},
-            {"to_text", std::to_string(change.to)}};
-  }
-  return {{"knob", change.knob},
-          {"from", WireValue(found->second, change.from)},
-          {"to", WireValue(found->second, change.to)},
-          {"from_text", ValueText(found->second, change.from)},
-          {"to_text", ValueText(found->second, change.to)}};
+  Json json{{"knob", change.knob}};
+  AddRange("from", change.from, "to", change.to, SpecOf(change.knob, specs), json);
+  return json;
 }
 
 Json RecommendedKnobOf(const engine::RecommendedKnob& knob, const KnobSpecs& specs) {
   Json json = KnobChangeOf({knob.knob, knob.from, knob.to}, specs);
-  const auto found = specs.find(knob.knob);
-  const auto text = [&](int64_t value) {
-    return found == specs.end() ? std::to_string(value) : ValueText(found->second, value);
-  };
-  json["low"] = found == specs.end() ? Json(knob.low) : WireValue(found->second, knob.low);
-  json["high"] = found == specs.end() ? Json(knob.high) : WireValue(found->second, knob.high);
-  json["low_text"] = text(knob.low);
-  json["high_text"] = text(knob.high);
+  AddRange("low", knob.low, "high", knob.high, SpecOf(knob.knob, specs), json);
   return json;
 }
 
 Json ChangeOf(const engine::Change& change, const KnobSpecs& specs) {
-  Json json;
-  json["id"] = std::to_string(change.id);
-  json["node"] = change.node;
-  json["proposed_at"] = TimeOrNull(change.proposed_ms);
-  json["applied_at"] = TimeOrNull(change.applied_ms);
-  json["decided_at"] = TimeOrNull(change.decided_ms);
-  json["actor"] = change.actor;
-  json["goal"] = change.goal;
-  json["context"] = change.context.empty() ? Json() : Json(change.context);
-  auto& knobs = json["knobs"] = Json::array();
+  Json json = engine::ChangeToPublicJson(change);
+  Json& knobs = json["knobs"] = Json::array();
   for (const env::KnobChange& knob : change.knobs) knobs.push_back(KnobChangeOf(knob, specs));
-  json["reason"] = change.reason;
-  json["predicted"] = EffectOf(change.predicted);
-  json["measured"] = EffectOf(change.measured);
-  json["smallest_detectable"] =
-      change.smallest_detectable > 0 ? Json(change.smallest_detectable) : Json();
-  json["windows_used"] = change.windows_used;
-  json["outcome"] = engine::VerdictWord(change.verdict);
-  json["outcome_reason"] = change.verdict_reason;
-  auto& steps = json["steps"] = Json::array();
-  for (const engine::ChangeStep& step : change.steps) {
-    steps.push_back({{"at", TimeOrNull(step.wall_ms)}, {"step", step.step}, {"text", step.text}});
-  }
   return json;
 }
 
@@ -121,7 +96,7 @@ Json TunerOf(const engine::NodeStatus& node) {
   json["on_exit"] = engine::OnExitWord(node.on_exit);
   json["agent"] = node.agent;
   json["paused"] = node.paused;
-  json["paused_until"] = node.paused_until_ms ? TimeOrNull(*node.paused_until_ms) : Json();
+  json["paused_until"] = node.paused_until_ms ? TimeToPublicJson(*node.paused_until_ms) : Json();
   json["pause_reason"] = node.pause_reason;
   json["state"] = engine::TunerStateWord(node.state);
   json["why"] = node.why;
@@ -135,8 +110,8 @@ Json ContextOf(const engine::ContextStatus& context) {
   json["load"] = context.load;
   json["remembered"] = context.remembered;
   json["windows"] = context.windows;
-  json["first_seen"] = TimeOrNull(context.first_seen_ms);
-  json["best_effect"] = EffectOf(context.best_effect);
+  json["first_seen"] = TimeToPublicJson(context.first_seen_ms);
+  json["best_effect"] = EffectToPublicJson(context.best_effect);
   json["best_change"] =
       context.best_change > 0 ? Json(std::to_string(context.best_change)) : Json();
   return json;
@@ -144,14 +119,14 @@ Json ContextOf(const engine::ContextStatus& context) {
 
 Json UpliftSpanOf(const engine::UpliftSpan& span) {
   Json json;
-  json["effect"] = EffectOf(span.effect);
+  json["effect"] = EffectToPublicJson(span.effect);
   json["missing"] = span.missing;
   json["blocks"] = span.blocks;
   json["long_blocks"] = span.long_blocks;
   json["default_windows"] = span.default_windows;
   json["tuned_windows"] = span.tuned_windows;
-  json["from"] = TimeOrNull(span.from_ms);
-  json["to"] = TimeOrNull(span.to_ms);
+  json["from"] = TimeToPublicJson(span.from_ms);
+  json["to"] = TimeToPublicJson(span.to_ms);
   return json;
 }
 
@@ -203,7 +178,7 @@ Json ObservationOf(const env::Observation& seen) {
   const env::WindowMetrics& metrics = seen.metrics;
   Json json;
   json["sequence"] = seen.sequence;
-  json["at"] = TimeOrNull(seen.wall_ms);
+  json["at"] = TimeToPublicJson(seen.wall_ms);
   json["window_seconds"] = metrics.seconds;
   json["valid"] = seen.valid;
   json["void_reason"] = seen.void_reason;
@@ -309,7 +284,7 @@ std::string KnobJson(const engine::KnobState& knob) {
   json["choices"] = spec.choices;
   json["pinned"] = knob.pinned;
   json["source"] = knob.source;
-  json["since"] = TimeOrNull(knob.since_ms);
+  json["since"] = TimeToPublicJson(knob.since_ms);
   json["owner"] = spec.agent_owned ? "agent" : "operator";
   json["settle_seconds"] = spec.settle_seconds;
   json["coupled_with"] = spec.coupled_with;
@@ -332,14 +307,11 @@ std::string RecommendationJson(const engine::Recommendation& advice, const KnobS
   auto& knobs = json["knobs"] = Json::array();
   for (const auto& knob : advice.knobs) knobs.push_back(RecommendedKnobOf(knob, specs));
   json["reason"] = advice.reason;
-  json["expected"] = advice.expected
-                         ? EffectOf(engine::Effect{advice.expected->mean, advice.expected->low,
-                                                   advice.expected->high})
-                         : Json();
-  json["made_at"] = TimeOrNull(advice.made_ms);
-  json["expires_at"] = TimeOrNull(advice.expires_ms);
+  json["expected"] = EffectToPublicJson(advice.expected);
+  json["made_at"] = TimeToPublicJson(advice.made_ms);
+  json["expires_at"] = TimeToPublicJson(advice.expires_ms);
   json["decided_by"] = advice.decided_by;
-  json["decided_at"] = TimeOrNull(advice.decided_ms);
+  json["decided_at"] = TimeToPublicJson(advice.decided_ms);
   json["decision_reason"] = advice.decision_reason;
   return Dump(json);
 }

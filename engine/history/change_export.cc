@@ -8,11 +8,10 @@
 #include "base/csv.h"
 #include "base/status.h"
 #include "base/time_text.h"
+#include "engine/public_json.h"
 
 namespace ebb::engine {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr uint32_t kChangesPerRead = 200;
 constexpr const char* kColumns =
@@ -22,43 +21,9 @@ constexpr const char* kColumns =
 
 std::string TimeText(int64_t wall_ms) { return wall_ms == 0 ? "" : FormatRfc3339(wall_ms); }
 
-Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
-Json EffectJson(const std::optional<Effect>& effect) {
-  if (!effect) return nullptr;
-  return {{"mean", effect->mean}, {"low", effect->low}, {"high", effect->high}};
-}
-
 std::string JsonLine(const Change& change) {
-  Json json;
-  json["id"] = std::to_string(change.id);
-  json["node"] = change.node;
-  json["proposed_at"] = OrNull(TimeText(change.proposed_ms));
-  json["applied_at"] = OrNull(TimeText(change.applied_ms));
-  json["decided_at"] = OrNull(TimeText(change.decided_ms));
-  json["actor"] = change.actor;
-  json["goal"] = change.goal;
-  json["context"] = OrNull(change.context);
-  Json knobs = Json::array();
-  for (const env::KnobChange& knob : change.knobs) {
-    knobs.push_back({{"knob", knob.knob}, {"from", knob.from}, {"to", knob.to}});
-  }
-  json["knobs"] = std::move(knobs);
-  json["reason"] = change.reason;
-  json["predicted"] = EffectJson(change.predicted);
-  json["measured"] = EffectJson(change.measured);
-  json["smallest_detectable"] =
-      change.smallest_detectable > 0 ? Json(change.smallest_detectable) : Json();
-  json["windows_used"] = change.windows_used;
-  json["outcome"] = VerdictWord(change.verdict);
-  json["outcome_reason"] = change.verdict_reason;
-  Json steps = Json::array();
-  for (const ChangeStep& step : change.steps) {
-    steps.push_back(
-        {{"at", OrNull(TimeText(step.wall_ms))}, {"step", step.step}, {"text", step.text}});
-  }
-  json["steps"] = std::move(steps);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  using Json = nlohmann::ordered_json;
+  return ChangeToPublicJson(change).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void AddEffect(const std::optional<Effect>& effect, std::vector<std::string>& cells) {
