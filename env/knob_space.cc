@@ -150,4 +150,17 @@ std::vector<KnobChange> Diff(const KnobSpace& space, const Setting& from, const 
   return changes;
 }
 
+bool SameMove(const KnobSpace& space, const std::vector<KnobChange>& a,
+              const std::vector<KnobChange>& b, double unit_distance) {
+  if (a.size() != b.size()) return false;
+  return std::all_of(a.begin(), a.end(), [&](const KnobChange& change) {
+    const auto same = std::find_if(
+        b.begin(), b.end(), [&](const KnobChange& other) { return other.knob == change.knob; });
+    const std::optional<size_t> index = space.Find(change.knob);
+    if (same == b.end() || !index) return false;
+    return std::abs(space.ToUnit(*index, same->to) - space.ToUnit(*index, change.to)) <=
+           unit_distance;
+  });
+}
+
 }  // namespace ebb::env

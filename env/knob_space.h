@@ -72,5 +72,9 @@ struct KnobChange {
 };
 // What differs from `from` to `to`, in the space's order.
 std::vector<KnobChange> Diff(const KnobSpace& space, const Setting& from, const Setting& to);
+// Whether both change the same knobs, each to nearly the same place: within `unit_distance`. Where
+// they start does not matter.
+bool SameMove(const KnobSpace& space, const std::vector<KnobChange>& a,
+              const std::vector<KnobChange>& b, double unit_distance);
 
 }  // namespace ebb::env

@@ -14,23 +14,6 @@ namespace {
 // The knob that takes memory of the host.
 constexpr std::string_view kMemoryKnob = "read_cache_bytes";
 
-// Whether two candidates make the same move away from their incumbents: the same knobs change, each
-// to nearly the same place.
-bool SameMove(const env::KnobSpace& space, const env::Setting& from_a, const env::Setting& to_a,
-              const env::Setting& from_b, const env::Setting& to_b, double unit_distance) {
-  for (size_t i = 0; i < space.size(); ++i) {
-    const bool changes_a = from_a.values[i] != to_a.values[i];
-    const bool changes_b = from_b.values[i] != to_b.values[i];
-    if (changes_a != changes_b) return false;
-    if (!changes_a) continue;
-    if (std::abs(space.ToUnit(i, to_a.values[i]) - space.ToUnit(i, to_b.values[i])) >
-        unit_distance) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 bool Envelope::NeverTouches(std::string_view knob) const {
@@ -116,9 +99,11 @@ std::string Envelope::CandidateFault(const env::KnobSpace& space, const env::Set
     return fmt::format("{} knobs at once, {} is the limit {} a predicted effect", changed, limit,
                        predicted ? "with" : "without");
   }
+  const std::vector<env::KnobChange> move = env::Diff(space, incumbent, candidate);
   for (const Tabu& tabu : tabu_) {
     if (tabu.context == context_ && window < tabu.until_window &&
-        SameMove(space, incumbent, candidate, tabu.from, tabu.to, config_.tabu_unit_distance)) {
+        env::SameMove(space, move, env::Diff(space, tabu.from, tabu.to),
+                      config_.tabu_unit_distance)) {
       return fmt::format("this move was reverted not long ago and is refused for {} more windows",
                          tabu.until_window - window);
     }

@@ -1,7 +1,6 @@
 #include "engine/loop/recommendation_book.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -81,18 +80,16 @@ Recommendation EntryFrom(const Json& json) {
   return entry;
 }
 
-bool SameMove(const env::KnobSpace& space, const std::vector<RecommendedKnob>& known,
-              const std::vector<env::KnobChange>& move, double unit_distance) {
-  if (known.size() != move.size()) return false;
-  return std::all_of(move.begin(), move.end(), [&](const env::KnobChange& change) {
-    const auto same = std::find_if(known.begin(), known.end(), [&](const RecommendedKnob& knob) {
-      return knob.knob == change.knob;
-    });
-    const std::optional<size_t> index = space.Find(change.knob);
-    if (same == known.end() || !index) return false;
-    return std::abs(space.ToUnit(*index, same->to) - space.ToUnit(*index, change.to)) <=
-           unit_distance;
-  });
+std::vector<env::KnobChange> MoveOf(const Recommendation& entry) {
+  std::vector<env::KnobChange> move;
+  for (const RecommendedKnob& knob : entry.knobs) move.push_back({knob.knob, knob.from, knob.to});
+  return move;
+}
+
+// "at 2026-11-30T08:00:00.000Z: too risky"
+std::string DecisionText(const Recommendation& entry) {
+  return fmt::format("at {}{}", FormatRfc3339(entry.decided_ms),
+                     entry.decision_reason.empty() ? "" : ": " + entry.decision_reason);
 }
 
 }  // namespace
@@ -159,9 +156,8 @@ absl::StatusOr<Recommendation> RecommendationBook::Decide(std::string_view id, b
   }
   if (!entry->open()) {
     return absl::FailedPreconditionError(
-        fmt::format("recommendation {} was {} by {} at {}{}", id, RecommendationWord(entry->state),
-                    entry->decided_by, FormatRfc3339(entry->decided_ms),
-                    entry->decision_reason.empty() ? "" : ": " + entry->decision_reason));
+        fmt::format("recommendation {} was {} by {} {}", id, RecommendationWord(entry->state),
+                    entry->decided_by, DecisionText(*entry)));
   }
   if (now_ms >= entry->expires_ms) {
     return absl::FailedPreconditionError(
@@ -200,10 +196,8 @@ std::string RecommendationBook::RejectionOf(const env::KnobSpace& space,
   for (const Recommendation& entry : entries_) {
     if (entry.state != RecommendationState::kRejected) continue;
     if (now_ms >= entry.decided_ms + kRejectionMs) continue;
-    if (!SameMove(space, entry.knobs, move, unit_distance)) continue;
-    return fmt::format("{} rejected this move at {}{}", entry.decided_by,
-                       FormatRfc3339(entry.decided_ms),
-                       entry.decision_reason.empty() ? "" : ": " + entry.decision_reason);
+    if (!env::SameMove(space, MoveOf(entry), move, unit_distance)) continue;
+    return fmt::format("{} rejected this move {}", entry.decided_by, DecisionText(entry));
   }
   return {};
 }
