@@ -261,8 +261,9 @@ std::string GoalJson(const engine::NodeStatus& node) {
   Json json;
   json["goal"] = engine::GoalName(node.goal);
   json["weights"] = node.goal.weights ? Json(engine::WeightsByName(node.goal)) : Json();
-  json["limits"] = {{"read_p99_us", OrNull(limits.read_p99_us_max)},
-                    {"write_p99_us", OrNull(limits.write_p99_us_max)}};
+  for (const engine::GoalLimit& limit : engine::kGoalLimits) {
+    json["limits"][std::string(limit.name) + "_us"] = OrNull(limits.*limit.us_max);
+  }
   json["text"] = engine::GoalText(node.goal);
   return Dump(json);
 }

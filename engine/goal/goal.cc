@@ -19,7 +19,6 @@ constexpr std::array<std::string_view, kComponentCount> kWords = {
 constexpr std::array<double, kComponentsPerKind> kShareInKind = {0.40, 0.25, 0.35};
 constexpr double kGoalKindShare = 0.9;
 constexpr std::array<std::string_view, 3> kGoalNames = {"read", "write", "balanced"};
-constexpr std::array<std::string_view, 2> kLimitNames = {"read_p99", "write_p99"};
 constexpr double kWeightSumTolerance = 0.001;
 // From here on a goal of an operator's own counts as one of reads or of writes for the agents.
 constexpr double kOneSided = 0.7;
@@ -102,13 +101,12 @@ std::string GoalText(const Goal& goal) {
     }
     text += fmt::format(" ({})", fmt::join(parts, ", "));
   }
-  const auto add = [&](std::string_view what, const std::optional<double>& limit_us) {
-    if (!limit_us) return;
-    text += fmt::format(", {} at most {}", what,
-                        FormatDurationNs(static_cast<uint64_t>(*limit_us * 1000)));
-  };
-  add("read p99", goal.limits.read_p99_us_max);
-  add("write p99", goal.limits.write_p99_us_max);
+  for (const GoalLimit& limit : kGoalLimits) {
+    if (const auto& us_max = goal.limits.*limit.us_max) {
+      text += fmt::format(", {} at most {}", limit.words,
+                          FormatDurationNs(static_cast<uint64_t>(*us_max * kNsPerUs)));
+    }
+  }
   return text;
 }
 
@@ -145,12 +143,17 @@ std::vector<GoalFault> ReadLimits(const std::map<std::string, double>& limits_us
   std::vector<GoalFault> faults;
   GoalLimits limits;
   for (const auto& [name, limit_us] : limits_us) {
-    if (std::find(kLimitNames.begin(), kLimitNames.end(), name) == kLimitNames.end()) {
-      faults.push_back({name, UnknownName(name, kLimitNames)});
+    const auto known =
+        std::find_if(kGoalLimits.begin(), kGoalLimits.end(),
+                     [&name = name](const GoalLimit& limit) { return limit.name == name; });
+    if (known == kGoalLimits.end()) {
+      std::vector<std::string_view> names;
+      for (const GoalLimit& limit : kGoalLimits) names.push_back(limit.name);
+      faults.push_back({name, UnknownName(name, names)});
     } else if (!(limit_us >= kLimitUsMin && limit_us <= kLimitUsMax)) {
       faults.push_back({name, fmt::format("must be from 1 us to 1 min, not {:.6g} us", limit_us)});
     } else {
-      (name == "read_p99" ? limits.read_p99_us_max : limits.write_p99_us_max) = limit_us;
+      limits.*known->us_max = limit_us;
     }
   }
   if (faults.empty()) goal.limits = limits;
@@ -168,8 +171,9 @@ std::map<std::string, double> WeightsByName(const Goal& goal) {
 
 std::map<std::string, double> LimitsByName(const Goal& goal) {
   std::map<std::string, double> named;
-  if (goal.limits.read_p99_us_max) named["read_p99"] = *goal.limits.read_p99_us_max;
-  if (goal.limits.write_p99_us_max) named["write_p99"] = *goal.limits.write_p99_us_max;
+  for (const GoalLimit& limit : kGoalLimits) {
+    if (const auto& us_max = goal.limits.*limit.us_max) named[std::string(limit.name)] = *us_max;
+  }
   return named;
 }
 

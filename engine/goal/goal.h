@@ -57,6 +57,18 @@ struct GoalLimits {
   bool operator==(const GoalLimits&) const = default;
 };
 
+// One of the limits that there are.
+struct GoalLimit {
+  std::string_view name;   // as it is written down: "read_p99"
+  std::string_view words;  // "read p99"
+  std::optional<double> GoalLimits::*us_max;
+  env::OpWindow env::WindowMetrics::*kind;
+};
+inline constexpr std::array<GoalLimit, 2> kGoalLimits = {{
+    {"read_p99", "read p99", &GoalLimits::read_p99_us_max, &env::WindowMetrics::read},
+    {"write_p99", "write p99", &GoalLimits::write_p99_us_max, &env::WindowMetrics::write},
+}};
+
 struct Goal {
   // A goal without extras is one of three words, and is written as that word everywhere.
   Goal(agents::GoalKind goal_kind = agents::GoalKind::kBalanced)  // NOLINT(google-explicit-*)

@@ -10,7 +10,6 @@
 namespace ebb::engine {
 namespace {
 
-constexpr double kNsPerMicrosecond = 1000;
 // Of the windows; more than this breaks a limit. A p99 over a second is noisy.
 constexpr double kOverShareMax = 0.1;
 constexpr uint32_t kOverInRowMax = 2;
@@ -18,12 +17,10 @@ constexpr uint32_t kOverInRowMax = 2;
 // Nothing where too few operations were seen for a percentile to mean something.
 std::optional<double> P99Us(const env::OpWindow& window) {
   if (window.ops < kOpsPerKindMin) return std::nullopt;
-  return window.p99_ns / kNsPerMicrosecond;
+  return window.p99_ns / kNsPerUs;
 }
 
-std::string TimeText(double us) {
-  return FormatDurationNs(static_cast<uint64_t>(us * kNsPerMicrosecond));
-}
+std::string TimeText(double us) { return FormatDurationNs(static_cast<uint64_t>(us * kNsPerUs)); }
 
 void Lower(std::optional<double>& condition, double limit) {
   condition = condition ? std::min(*condition, limit) : limit;
@@ -32,22 +29,19 @@ void Lower(std::optional<double>& condition, double limit) {
 }  // namespace
 
 LimitWatch::LimitWatch(const GoalLimits& limits, const std::vector<env::Observation>& recent) {
-  if (limits.read_p99_us_max) {
-    Add("read p99", &env::WindowMetrics::read, *limits.read_p99_us_max, recent);
-  }
-  if (limits.write_p99_us_max) {
-    Add("write p99", &env::WindowMetrics::write, *limits.write_p99_us_max, recent);
+  for (const GoalLimit& limit : kGoalLimits) {
+    if (const auto& us_max = limits.*limit.us_max) Add(limit, *us_max, recent);
   }
 }
 
-void LimitWatch::Add(std::string_view name, env::OpWindow env::WindowMetrics::*kind,
-                     double limit_us, const std::vector<env::Observation>& recent) {
-  Ceiling ceiling{name, kind, limit_us, limit_us};
+void LimitWatch::Add(const GoalLimit& limit, double limit_us,
+                     const std::vector<env::Observation>& recent) {
+  Ceiling ceiling{&limit, limit_us, limit_us};
   size_t windows = 0;
   size_t over = 0;
   double worst_us = 0;
   for (const env::Observation& observation : recent) {
-    const auto p99_us = P99Us(observation.metrics.*kind);
+    const auto p99_us = P99Us(observation.metrics.*limit.kind);
     if (!observation.valid || !p99_us) continue;
     ++windows;
     if (*p99_us > limit_us) ++over;
@@ -61,14 +55,13 @@ void LimitWatch::Add(std::string_view name, env::OpWindow env::WindowMetrics::*k
 
 void LimitWatch::Tighten(env::TripConditions& trips) const {
   for (const Ceiling& ceiling : ceilings_) {
-    Lower(
-        ceiling.kind == &env::WindowMetrics::read ? trips.read_p99_us_max : trips.write_p99_us_max,
-        ceiling.allowed_us);
+    const bool reads = ceiling.limit->kind == &env::WindowMetrics::read;
+    Lower(reads ? trips.read_p99_us_max : trips.write_p99_us_max, ceiling.allowed_us);
   }
 }
 
 std::string LimitWatch::Sentence(const Ceiling& ceiling, const std::string& what) {
-  std::string text = fmt::format("{} {}, and the goal's limit is {}", ceiling.name, what,
+  std::string text = fmt::format("{} {}, and the goal's limit is {}", ceiling.limit->words, what,
                                  TimeText(ceiling.limit_us));
   if (ceiling.allowed_us > ceiling.limit_us) {
     text += fmt::format(" ({} while the incumbent itself breaks it)", TimeText(ceiling.allowed_us));
@@ -79,7 +72,7 @@ std::string LimitWatch::Sentence(const Ceiling& ceiling, const std::string& what
 std::string LimitWatch::Note(const env::WindowMetrics& metrics) {
   std::string broken;
   for (Ceiling& ceiling : ceilings_) {
-    const auto p99_us = P99Us(metrics.*ceiling.kind);
+    const auto p99_us = P99Us(metrics.*ceiling.limit->kind);
     if (!p99_us) continue;
     ++ceiling.windows;
     ceiling.worst_us = std::max(ceiling.worst_us, *p99_us);
@@ -109,15 +102,13 @@ std::string LimitWatch::KeepFault() const {
 
 std::string BrokenLimits(const GoalLimits& limits, const env::WindowMetrics& metrics) {
   std::string text;
-  const auto judge = [&](std::string_view name, const std::optional<double>& limit_us,
-                         const env::OpWindow& window) {
-    const auto p99_us = P99Us(window);
-    if (!limit_us || !p99_us || *p99_us <= *limit_us) return;
-    text += fmt::format("{}{} is {}, at most {}", text.empty() ? "" : "; ", name, TimeText(*p99_us),
-                        TimeText(*limit_us));
-  };
-  judge("read p99", limits.read_p99_us_max, metrics.read);
-  judge("write p99", limits.write_p99_us_max, metrics.write);
+  for (const GoalLimit& limit : kGoalLimits) {
+    const auto& us_max = limits.*limit.us_max;
+    const auto p99_us = P99Us(metrics.*limit.kind);
+    if (!us_max || !p99_us || *p99_us <= *us_max) continue;
+    text += fmt::format("{}{} is {}, at most {}", text.empty() ? "" : "; ", limit.words,
+                        TimeText(*p99_us), TimeText(*us_max));
+  }
   return text;
 }
 

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/goal/goal.h"
@@ -30,8 +29,7 @@ class LimitWatch {
 
  private:
   struct Ceiling {
-    std::string_view name;
-    env::OpWindow env::WindowMetrics::*kind;
+    const GoalLimit* limit;
     double limit_us = 0;    // what the goal says
     double allowed_us = 0;  // what is asked of the candidate
     uint32_t windows = 0;
@@ -40,8 +38,7 @@ class LimitWatch {
     double worst_us = 0;
   };
   static std::string Sentence(const Ceiling& ceiling, const std::string& what);
-  void Add(std::string_view name, env::OpWindow env::WindowMetrics::*kind, double limit_us,
-           const std::vector<env::Observation>& recent);
+  void Add(const GoalLimit& limit, double limit_us, const std::vector<env::Observation>& recent);
 
   std::vector<Ceiling> ceilings_;
 };
