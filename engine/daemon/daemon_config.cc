@@ -386,6 +386,7 @@ void ApplyConfig(const DaemonConfig& config, LoopConfig& loop) {
   loop.schedule.quiet_hours = SpansOf(config.quiet_hours);
   loop.schedule.maintenance = SpansOf(config.maintenance);
   loop.envelope.never_touch = config.never_touch;
+  if (config.holdback_share) loop.holdback_share = *config.holdback_share;
   loop.on_exit = ParseOnExit(config.on_exit).value();
   loop.envelope.trials_per_hour_max = static_cast<uint32_t>(config.trials_per_hour);
 }

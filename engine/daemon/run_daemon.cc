@@ -10,10 +10,10 @@
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include "api/rest/http_server.h"
 #include "api/rest/rest_api.h"
+#include "base/host_memory.h"
 #include "base/status.h"
 #include "engine/daemon/daemon_config.h"
 #include "engine/daemon/state_dir.h"
@@ -223,15 +223,6 @@ EnvironmentFactory NodeFactory(Clock& clock, uint64_t window_ns) {
   };
 }
 
-// The sidecar runs beside its nodes: they share the host. 0 when the system does not tell.
-uint64_t HostMemoryBytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_bytes > 0
-             ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes)
-             : 0;
-}
-
 absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSignals& signals) {
   Clock& clock = RealClock();
   EBB_ASSIGN_OR_RETURN(const auto state, StateDir::Open(config.state_dir));
@@ -242,7 +233,7 @@ absl::Status Serve(const DaemonConfig& config, const DaemonParts& parts, StopSig
                        OpenHistory(state->path() + "/history", {.keep = config.keep}));
   LoopConfig loop = parts.loop;
   ApplyConfig(config, loop);
-  if (config.holdback_share) loop.holdback_share = *config.holdback_share;
+  // The sidecar runs beside its nodes: they share the host.
   loop.envelope.host_memory_bytes = HostMemoryBytes();
   const AgentFactory make_agent = [&](const std::string& node, const env::EnvironmentInfo&,
                                       const env::KnobSpace&) {

@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include "base/host_memory.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "fmt/format.h"

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "base/host_memory.h"
 #include "base/status.h"
 #include "base/trace/trace_content.h"
 #include "base/units.h"
@@ -50,14 +51,6 @@ NodeEvent::Kind KindOf(const VolumeNotice& notice) {
 }
 
 }  // namespace
-
-uint64_t HostMemoryBytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = sysconf(_SC_PAGE_SIZE);
-  return pages > 0 && page_bytes > 0
-             ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes)
-             : 0;
-}
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(const NodeConfig& config,
                                                               std::unique_ptr<Volume> volume,

@@ -127,7 +127,4 @@ class NodeServer {
   std::thread watchdog_;
 };
 
-// Memory of the machine in bytes; 0 when unknown.
-uint64_t HostMemoryBytes();
-
 }  // namespace ebb::storage

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/histogram.h"
+#include "base/host_memory.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
