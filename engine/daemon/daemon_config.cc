@@ -15,6 +15,7 @@
 
 #include "agents/baseline/make_agent.h"
 #include "api/rest/listen_address.h"
+#include "api/rest/words.h"
 #include "base/nearest.h"
 #include "base/status.h"
 #include "engine/tuner_service.h"
@@ -49,9 +50,6 @@ constexpr std::pair<std::string_view, int64_t SeriesRetention::*> kKeeps[] = {
     {"keep_10s", &SeriesRetention::ten_seconds_ms},
     {"keep_1min", &SeriesRetention::minutes_ms},
     {"keep_10min", &SeriesRetention::ten_minutes_ms}};
-
-// Words of the key `goal`.
-constexpr std::array<std::string_view, 4> kGoalNames = {"read", "write", "balanced", "custom"};
 
 // Keys whose value is a list of texts, and what one of them is called.
 struct ListKey {
@@ -123,20 +121,15 @@ absl::StatusOr<int64_t> ParseKeepMs(std::string_view text) {
   return static_cast<int64_t>(ns / kNsPerS) * kMsPerS;
 }
 
-// False: it is another key.
-bool ReadKeep(std::string_view key, const std::string& text, const toml::node& node,
-              DaemonConfig& config, FileFaults& faults) {
-  for (const auto& [name, member] : kKeeps) {
-    if (name != key) continue;
-    const auto keep_ms = ParseKeepMs(text);
-    if (keep_ms.ok()) {
-      config.keep.*member = *keep_ms;
-    } else {
-      faults.Add(node, fmt::format("{}: {}", key, std::string(keep_ms.status().message())));
-    }
-    return true;
+// A parsed value into its place, or its fault.
+template <typename Value, typename Place>
+void Put(const absl::StatusOr<Value>& value, std::string_view key, const toml::node& node,
+         Place& place, FileFaults& faults) {
+  if (value.ok()) {
+    place = *value;
+  } else {
+    faults.Add(node, fmt::format("{}: {}", key, std::string(value.status().message())));
   }
-  return false;
 }
 
 // Tables whose faults are found together with the goal, by CheckConfig.
@@ -183,24 +176,12 @@ void ReadKey(std::string_view key, const toml::node& node, DaemonConfig& config,
   const std::optional<std::string> text = TextOf(node, key, faults);
   if (!text) return;
   if (key == "holdback") {
-    const auto share = ParseHoldbackShare(*text);
-    if (share.ok()) {
-      config.holdback_share = *share;
-    } else {
-      faults.Add(node, fmt::format("holdback: {}", std::string(share.status().message())));
-    }
-    return;
+    return Put(ParseHoldbackShare(*text), key, node, config.holdback_share, faults);
   }
-  if (key == "window") {
-    const auto window_ns = ParseWindowNs(*text);
-    if (window_ns.ok()) {
-      config.window_ns = *window_ns;
-    } else {
-      faults.Add(node, fmt::format("window: {}", std::string(window_ns.status().message())));
-    }
-    return;
+  if (key == "window") return Put(ParseWindowNs(*text), key, node, config.window_ns, faults);
+  for (const auto& [name, member] : kKeeps) {
+    if (name == key) return Put(ParseKeepMs(*text), key, node, config.keep.*member, faults);
   }
-  if (ReadKeep(key, *text, node, config, faults)) return;
   for (const auto& [name, member] : kTexts) {
     if (name != key) continue;
     DaemonConfig only_this;  // otherwise the defaults, which have no fault of their own
@@ -252,7 +233,7 @@ Goal ReadGoal(const DaemonConfig& config, std::vector<std::string>& faults) {
 }
 
 void CheckGoal(const DaemonConfig& config, std::vector<std::string>& faults) {
-  CheckWord("goal", config.goal, kGoalNames, faults);
+  CheckWord("goal", config.goal, rest::GoalNames(), faults);
   ReadGoal(config, faults);
 }
 
@@ -350,12 +331,8 @@ absl::Status CheckConfig(const DaemonConfig& config) {
   }
   CheckWord("agent", config.agent, agents::AgentNames(), faults);
   CheckGoal(config, faults);
-  CheckWord("mode", config.mode,
-            std::array{ModeWord(Mode::kObserve), ModeWord(Mode::kRecommend),
-                       ModeWord(Mode::kApprove), ModeWord(Mode::kAuto)},
-            faults);
-  CheckWord("on_exit", config.on_exit,
-            std::array{OnExitWord(OnExit::kKeep), OnExitWord(OnExit::kRestore)}, faults);
+  CheckWord("mode", config.mode, rest::ModeWords(), faults);
+  CheckWord("on_exit", config.on_exit, rest::OnExitWords(), faults);
   CheckWord("log_level", config.log_level, kLogLevels, faults);
   for (size_t i = 1; i < std::size(kKeeps); ++i) {
     const auto& [finer, finer_ms] = kKeeps[i - 1];
