@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "absl/strings/ascii.h"
 #include "base/check.h"
 #include "base/status.h"
 
@@ -16,14 +17,6 @@ constexpr int64_t kMinuteMs = 60'000;
 constexpr uint32_t kBaselineSaveWindows = 60;
 constexpr uint32_t kUnknownWindowsBeforeHoldback = 3;
 constexpr uint32_t kRefusalWindowsMax = 60;
-
-std::string WithoutNumbers(const std::string& text) {
-  std::string words;
-  for (const char c : text) {
-    if (c < '0' || c > '9') words.push_back(c);
-  }
-  return words;
-}
 
 bool IsIdle(const env::Observation& observation) {
   const ComponentLogs logs = MeasureComponents(observation.metrics);
@@ -332,7 +325,9 @@ void NodeLoop::NoteRefused(const std::string& why) {
   hold_reason_ = "a proposal was refused: " + why;
   SetState(TunerState::kConverged, hold_reason_);
   // Once is enough, whatever its numbers and whatever else is refused in between.
-  if (refusals_told_.insert(WithoutNumbers(why)).second) Tell("refused", hold_reason_);
+  std::string words = why;
+  std::erase_if(words, absl::ascii_isdigit);
+  if (refusals_told_.insert(words).second) Tell("refused", hold_reason_);
 }
 
 void NodeLoop::NoteNull() {

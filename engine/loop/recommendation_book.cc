@@ -155,9 +155,9 @@ absl::StatusOr<Recommendation> RecommendationBook::Decide(std::string_view id, b
     return absl::NotFoundError(fmt::format("there is no recommendation {}", id));
   }
   if (!entry->open()) {
-    return absl::FailedPreconditionError(
-        fmt::format("recommendation {} was {} by {} {}", id, RecommendationWord(entry->state),
-                    entry->decided_by, DecisionText(*entry)));
+    return absl::FailedPreconditionError(fmt::format("recommendation {} was {} by {} {}", id,
+                                                     RecommendationWord(entry->state),
+                                                     entry->decided_by, DecisionText(*entry)));
   }
   if (now_ms >= entry->expires_ms) {
     return absl::FailedPreconditionError(

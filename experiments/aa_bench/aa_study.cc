@@ -26,14 +26,6 @@ uint64_t Decided(const NodeStatus& status) {
   return count;
 }
 
-std::string WithoutNumbers(const std::string& text) {
-  std::string words;
-  for (const char c : text) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) words.push_back(c);
-  }
-  return words;
-}
-
 // The null agent's changes with a verdict into `result`, oldest first; the others are counted.
 absl::Status ReadTrials(engine::History& history, AaResult& result) {
   std::vector<Change>& trials = result.trials;
@@ -44,7 +36,8 @@ absl::Status ReadTrials(engine::History& history, AaResult& result) {
     EBB_ASSIGN_OR_RETURN(std::vector<Change> page, history.Changes(kNode, query));
     for (Change& change : page) {
       if (change.verdict == Verdict::kVoid) {
-        ++result.void_trials[WithoutNumbers(change.verdict_reason)];
+        std::erase_if(change.verdict_reason, absl::ascii_isdigit);
+        ++result.void_trials[change.verdict_reason];
       } else if (change.verdict != Verdict::kPending) {
         trials.push_back(std::move(change));
       }
