@@ -63,6 +63,7 @@ trials_per_hour = 7
   EXPECT_EQ(loop.envelope.never_touch, std::vector<std::string>{"flush_group_us"});
   EXPECT_EQ(loop.envelope.trials_per_hour_max, 7U);
   EXPECT_EQ(loop.on_exit, OnExit::kRestore);
+  EXPECT_EQ(loop.holdback_share, 0.025);
 }
 
 TEST(DaemonConfigTest, HoldbackIsAShareOfTheTime) {
