@@ -7,11 +7,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "api/cli/interrupt.h"
 #include "api/cli/progress.h"
 #include "api/cli/synth_options.h"
 #include "api/cli/table.h"
 #include "api/cli/trace_record_command.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "env/trace/nbd_target.h"

@@ -7,10 +7,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "api/cli/interrupt.h"
 #include "api/cli/progress.h"
 #include "api/cli/stream_recorder.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "env/node/node_codec.h"

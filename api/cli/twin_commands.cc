@@ -10,13 +10,13 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
-#include "api/cli/interrupt.h"
 #include "api/cli/sweep_picture.h"
 #include "api/cli/synth_options.h"
 #include "api/cli/table.h"
 #include "api/cli/twin_fit_command.h"
 #include "api/cli/twin_node.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "base/text_file.h"
 #include "base/units.h"

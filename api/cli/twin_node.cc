@@ -5,9 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "api/cli/interrupt.h"
 #include "api/cli/progress.h"
 #include "api/cli/table.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "env/twin/calibration.h"

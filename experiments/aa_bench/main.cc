@@ -10,8 +10,8 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <signal.h>
 
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "env/node/node_environment.h"
@@ -27,19 +27,6 @@ namespace {
 // How often the load is looked after: a look costs the node a call.
 constexpr uint64_t kWindowsPerLook = 50;
 
-std::atomic<bool> stop_requested{false};  // NOLINT: a signal handler has no other way
-
-void OnSignal(int) { stop_requested = true; }
-
-// Ctrl-C and a polite kill end it in order, with what was found so far; a second one at once.
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 struct Arguments {
   std::string out_path;
   std::string commit = "unknown";
@@ -50,6 +37,8 @@ struct Arguments {
 };
 
 absl::StatusOr<AaResult> RunLive(const Arguments& arguments) {
+  // What was found so far is told then.
+  const std::atomic<bool>& stop_requested = CatchInterrupts();
   fmt::print(stderr, "[aa bench] starting a node, filling it, and fio until it is steady\n");
   EBB_ASSIGN_OR_RETURN(const auto load, LiveLoad::Start(arguments.node, stop_requested));
   EBB_ASSIGN_OR_RETURN(const auto history, engine::OpenHistory(load->scratch() + "/history", {}));
@@ -125,7 +114,6 @@ int Main(int argc, char** argv) {
                  "folder for the scratch folder (default: in memory when there is room, else /tmp)")
       ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
-  CatchSignals();
   const absl::StatusOr<bool> all_hold = RunBench(arguments);
   if (!all_hold.ok()) {
     fmt::print(stderr, "aa bench: {}\n", all_hold.status().ToString());

@@ -1,31 +1,17 @@
 // ebb-demo: a two-tier node, its sidecar and real load, tuned in front of your eyes. See demo.h.
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 
 #include <CLI/CLI.hpp>
-#include <signal.h>
 
+#include "base/interrupt.h"
 #include "experiments/demo/demo.h"
 #include "fmt/format.h"
 
 namespace {
 
 using ebb::demo::Options;
-
-std::atomic<bool> stop_requested{false};  // NOLINT: a signal handler has no other way
-
-void OnSignal(int) { stop_requested = true; }
-
-// Ctrl-C and a polite kill end the demo in order; a second one ends it at once.
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 // An empty string, or what is missing.
 std::string Missing(const Options& options) {
@@ -69,8 +55,7 @@ int Main(int argc, char** argv) {
                missing);
     return 1;
   }
-  CatchSignals();
-  const absl::Status status = ebb::demo::RunDemo(options, stop_requested);
+  const absl::Status status = ebb::demo::RunDemo(options, ebb::CatchInterrupts());
   if (status.ok()) return 0;
   fmt::print(stderr, "ebb-demo: {}\n", std::string(status.message()));
   return absl::IsCancelled(status) ? 130 : 1;

@@ -4,8 +4,6 @@
 // Measures live nodes on shaped devices under Sobol settings of all knobs, simulates the same cells
 // with a twin fitted to this machine, and compares. Exits with 1 when a bar does not hold.
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -18,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "base/text_file.h"
@@ -38,10 +37,6 @@
 
 namespace ebb::fidelity_bench {
 namespace {
-
-// Ctrl-C: what was measured is judged no more, and the scratch folder goes.
-std::atomic<bool> stop_asked{false};  // NOLINT: a signal handler has no other way
-void OnSignal(int) { stop_asked = true; }
 
 struct Arguments {
   std::string out_path;
@@ -121,7 +116,7 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
                       static_cast<double>(workloads.size() * (settings.size() + 1)));
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
     for (const Run& run : RandomOrder(workloads.size(), settings.size(), rng)) {
-      if (stop_asked) return absl::CancelledError("interrupted");
+      if (Interrupted()) return absl::CancelledError("interrupted");
       const Workload& workload = workloads[run.workload];
       progress.Begin("live runs, " + workload.name);
       absl::StatusOr<Outcome> outcome =
@@ -397,8 +392,8 @@ int Main(int argc, char** argv) {
   }
   if (arguments.quick && settings->empty()) arguments.settings = 3;
   if (arguments.quick && repeats->empty()) arguments.repeats = 2;
-  std::signal(SIGINT, OnSignal);
-  std::signal(SIGTERM, OnSignal);
+  // What was measured is judged no more then, and the scratch folder goes.
+  CatchInterrupts();
   const absl::StatusOr<bool> all_hold = RunBench(arguments);
   if (!all_hold.ok()) {
     fmt::print(stderr, "fidelity bench: {}\n", all_hold.status().ToString());

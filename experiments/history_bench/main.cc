@@ -2,7 +2,6 @@
 //
 // usage: ebb_history_bench [--events N] [--repeats N] [--quick] [--out FILE]
 // Prints every figure with its bar and writes them as JSON. Exits with 1 when a bar does not hold.
-#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -11,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "experiments/history_bench/history_figures.h"
 #include "experiments/history_bench/history_studies.h"
@@ -22,8 +22,6 @@ namespace {
 
 constexpr uint64_t kEvents = 10'000'000;
 constexpr uint64_t kQuickEvents = 200'000;
-
-volatile std::sig_atomic_t stopped = 0;
 
 struct Arguments {
   std::string out_path;
@@ -65,7 +63,7 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
                                                : kEvents;
   storage_bench::Samples samples;
   EBB_RETURN_IF_ERROR(Generate(
-      history, events, [] { return stopped != 0; }, samples));
+      history, events, [] { return Interrupted().load(); }, samples));
   fmt::print(stderr, "[history bench] opening\n");
   EBB_RETURN_IF_ERROR(MeasureOpen(history, samples));
   fmt::print(stderr, "[history bench] asking\n");
@@ -91,9 +89,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--quick", arguments.quick, "200,000 events: to see that it works");
   CLI11_PARSE(app, argc, argv);
-  for (const int signal : {SIGINT, SIGTERM}) {
-    std::signal(signal, [](int) { stopped = 1; });
-  }
+  CatchInterrupts();
   const absl::StatusOr<bool> all_hold = RunBench(arguments);
   if (!all_hold.ok()) {
     fmt::print(stderr, "history bench: {}\n", all_hold.status().ToString());

@@ -3,8 +3,6 @@
 // usage: ebb_storage_bench [--repeats N] [--only FIGURE,...] [--quick] [--out FILE]
 // Prints every figure with its bar and writes them as JSON. Exits with 1 when a bar does not hold.
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "base/units.h"
 #include "experiments/storage_bench/bench_report.h"
@@ -24,10 +23,6 @@
 
 namespace ebb::storage_bench {
 namespace {
-
-std::atomic<bool> stop_asked = false;  // NOLINT: all that a signal handler may write
-
-void OnSignal(int) { stop_asked = true; }
 
 struct Arguments {
   std::string out_path;
@@ -92,7 +87,7 @@ absl::Status RunRepeats(const Arguments& arguments, std::span<const StudyEntry* 
   const size_t steps = studies.size() * static_cast<size_t>(arguments.repeats);
   double first_repeat_s = 0;
   for (size_t step = 0; step < steps; ++step) {
-    if (stop_asked) return absl::CancelledError("interrupted");
+    if (Interrupted()) return absl::CancelledError("interrupted");
     Study& study = *studies[step % studies.size()];
     const size_t repeat = step / studies.size() + 1;
     const double study_begin = NowSeconds();
@@ -170,9 +165,7 @@ int Main(int argc, char** argv) {
     if (!status.ok()) fmt::print(stderr, "{}\n", status.ToString());
     return status.ok() ? 0 : 2;
   }
-  struct sigaction action {};
-  action.sa_handler = OnSignal;
-  for (const int signal_number : {SIGINT, SIGTERM}) sigaction(signal_number, &action, nullptr);
+  CatchInterrupts();
   const absl::StatusOr<bool> all_hold = RunBench(arguments);
   if (!all_hold.ok()) {
     fmt::print(stderr, "storage bench: {}\n", all_hold.status().ToString());

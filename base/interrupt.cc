@@ -1,8 +1,8 @@
-#include "api/cli/interrupt.h"
+#include "base/interrupt.h"
 
 #include <csignal>
 
-namespace ebb::cli {
+namespace ebb {
 namespace {
 
 std::atomic<bool> interrupted = false;  // NOLINT: all that a signal handler may write
@@ -20,4 +20,4 @@ std::atomic<bool>& CatchInterrupts() {
   return interrupted;
 }
 
-}  // namespace ebb::cli
+}  // namespace ebb
