@@ -1,6 +1,5 @@
 #include "experiments/aa_bench/live_load.h"
 
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -45,7 +44,7 @@ absl::StatusOr<std::unique_ptr<LiveLoad>> LiveLoad::Start(const demo::Options& o
   const std::string parent = options.scratch_parent.empty()
                                  ? experiments::ChooseScratchParent(bytes)
                                  : options.scratch_parent;
-  EBB_ASSIGN_OR_RETURN(std::string scratch, experiments::MakeScratchFolder(parent));
+  EBB_ASSIGN_OR_RETURN(auto scratch, experiments::ScratchFolder::Make(parent));
   auto load = std::unique_ptr<LiveLoad>(new LiveLoad(std::move(scratch)));
   EBB_RETURN_IF_ERROR(load->Prepare(options, stop));
   return load;
@@ -53,16 +52,16 @@ absl::StatusOr<std::unique_ptr<LiveLoad>> LiveLoad::Start(const demo::Options& o
 
 absl::Status LiveLoad::Prepare(const demo::Options& options, const std::atomic<bool>& stop) {
   const demo::NodeShape shape = Shape();
-  EBB_ASSIGN_OR_RETURN(node_, demo::DemoNode::Start(options, shape, scratch_, stop));
+  EBB_ASSIGN_OR_RETURN(node_, demo::DemoNode::Start(options, shape, scratch(), stop));
   for (const auto& command :
        {demo::FillCommand(node_->nbd_uri(), shape), demo::AgeCommand(node_->nbd_uri(), shape)}) {
-    EBB_ASSIGN_OR_RETURN(fio_, experiments::ChildProcess::Start(command, scratch_ + "/fill.log"));
+    EBB_ASSIGN_OR_RETURN(fio_, experiments::ChildProcess::Start(command, scratch() + "/fill.log"));
     EBB_RETURN_IF_ERROR(fio_->Wait(kFillTimeoutMs, &stop));
   }
   EBB_RETURN_IF_ERROR(node_->Drain(kDrainTimeoutMs, stop));
   EBB_ASSIGN_OR_RETURN(fio_, experiments::ChildProcess::Start(
                                  demo::LoadCommand(options, Load(), node_->nbd_uri(), shape),
-                                 scratch_ + "/fio.log"));
+                                 scratch() + "/fio.log"));
   demo::SteadyWatch watch;
   for (bool steady = false; !steady;) {
     EBB_ASSIGN_OR_RETURN(const env::Observation seen, node_->environment().Observe());
@@ -83,8 +82,6 @@ absl::Status LiveLoad::CheckAlive() {
 LiveLoad::~LiveLoad() {
   fio_.reset();
   if (node_ != nullptr) node_->Stop();
-  std::error_code error;
-  std::filesystem::remove_all(scratch_, error);
 }
 
 }  // namespace ebb::aa_bench

@@ -10,6 +10,7 @@
 #include "experiments/aa_bench/null_agent.h"
 #include "experiments/demo/demo_node.h"
 #include "experiments/support/child_process.h"
+#include "experiments/support/scratch.h"
 
 namespace ebb::aa_bench {
 
@@ -24,17 +25,18 @@ class LiveLoad {
   LiveLoad& operator=(const LiveLoad&) = delete;
 
   std::string control_socket() const { return node_->control_socket(); }
-  const std::string& scratch() const { return scratch_; }
+  const std::string& scratch() const { return scratch_->path(); }
   // OK while node and load run and no device or checksum failed.
   absl::Status CheckAlive();
   // Its reads are random requests of 4 KiB: none is ever part of a stream as long as either value.
   static ShamKnob Sham();
 
  private:
-  explicit LiveLoad(std::string scratch) : scratch_(std::move(scratch)) {}
+  explicit LiveLoad(std::unique_ptr<experiments::ScratchFolder> scratch)
+      : scratch_(std::move(scratch)) {}
   absl::Status Prepare(const demo::Options& options, const std::atomic<bool>& stop);
 
-  const std::string scratch_;
+  const std::unique_ptr<experiments::ScratchFolder> scratch_;
   std::unique_ptr<demo::DemoNode> node_;
   std::unique_ptr<experiments::ChildProcess> fio_;
 };

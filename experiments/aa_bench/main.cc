@@ -3,10 +3,8 @@
 // usage: ebb_aa_bench [--trials N] [--window-ms MS] [--goal GOAL] [--out FILE]
 // Prints every figure with its bar and writes them as JSON. Exits with 1 when a bar does not hold.
 #include <atomic>
-#include <exception>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -18,7 +16,7 @@
 #include "experiments/aa_bench/aa_figures.h"
 #include "experiments/aa_bench/aa_study.h"
 #include "experiments/aa_bench/live_load.h"
-#include "experiments/storage_bench/bench_report.h"
+#include "experiments/storage_bench/bench_main.h"
 #include "experiments/support/bench_progress.h"
 
 namespace ebb::aa_bench {
@@ -28,8 +26,7 @@ namespace {
 constexpr uint64_t kWindowsPerLook = 50;
 
 struct Arguments {
-  std::string out_path;
-  std::string commit = "unknown";
+  storage_bench::BenchRun run{.bench = "aa"};
   std::string goal_word = "balanced";
   uint32_t trials = 300;
   uint32_t window_ms = 150;
@@ -74,12 +71,6 @@ absl::StatusOr<AaResult> RunLive(const Arguments& arguments) {
 }
 
 absl::StatusOr<bool> RunBench(const Arguments& arguments) {
-  const storage_bench::BenchRun run{.bench = "aa",
-                                    .out_path = arguments.out_path,
-                                    .commit = arguments.commit,
-                                    .repeats = 1,
-                                    .quick = arguments.trials < 300,
-                                    .load_average_at_start = storage_bench::LoadAverage()};
   EBB_ASSIGN_OR_RETURN(const AaResult result, RunLive(arguments));
   for (const auto& [reason, count] : result.void_trials) {
     fmt::print("{} trials ended void: {}\n", count, reason);
@@ -87,20 +78,13 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   storage_bench::Samples samples;
   AddSamples(result, samples);
   samples.Add("window_ms", arguments.window_ms);
-  std::vector<const storage_bench::FigureSpec*> specs;
-  for (const storage_bench::FigureSpec& spec : AaFigures()) specs.push_back(&spec);
-  return storage_bench::Report(run, specs, samples);
+  return storage_bench::Report(arguments.run, AaFigures(), samples);
 }
 
 int Main(int argc, char** argv) {
   CLI::App app{
       "Trials of nothing on a live node: how often one is kept, and where the index stays"};
   Arguments arguments;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
-  arguments.node.bin_dir = own.parent_path();
-  arguments.node.plugin_path = own.parent_path().parent_path() / "lib" / "nbdkit-ebb-plugin.so";
-  app.add_option("--out", arguments.out_path, "write the figures as JSON to this file");
-  app.add_option("--commit", arguments.commit, "commit to name in the file");
   app.add_option("--trials", arguments.trials, "trials with a verdict")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
@@ -113,23 +97,16 @@ int Main(int argc, char** argv) {
   app.add_option("--scratch", arguments.node.scratch_parent,
                  "folder for the scratch folder (default: in memory when there is room, else /tmp)")
       ->check(CLI::ExistingDirectory);
-  CLI11_PARSE(app, argc, argv);
-  const absl::StatusOr<bool> all_hold = RunBench(arguments);
-  if (!all_hold.ok()) {
-    fmt::print(stderr, "aa bench: {}\n", all_hold.status().ToString());
-    return 2;
-  }
-  return *all_hold ? 0 : 1;
+  return storage_bench::BenchMain(app, argc, argv, arguments.run, [&] {
+    arguments.run.quick = arguments.trials < 300;
+    const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
+    arguments.node.bin_dir = own.parent_path();
+    arguments.node.plugin_path = own.parent_path().parent_path() / "lib" / "nbdkit-ebb-plugin.so";
+    return RunBench(arguments);
+  });
 }
 
 }  // namespace
 }  // namespace ebb::aa_bench
 
-int main(int argc, char** argv) {
-  try {
-    return ebb::aa_bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "aa bench: {}\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return ebb::aa_bench::Main(argc, argv); }

@@ -4,8 +4,6 @@
 // Measures live nodes on shaped devices under Sobol settings of all knobs, simulates the same cells
 // with a twin fitted to this machine, and compares. Exits with 1 when a bar does not hold.
 #include <algorithm>
-#include <exception>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,7 +29,7 @@
 #include "experiments/fidelity_bench/statistics.h"
 #include "experiments/fidelity_bench/twin_node.h"
 #include "experiments/fidelity_bench/verdict.h"
-#include "experiments/storage_bench/bench_report.h"
+#include "experiments/storage_bench/bench_main.h"
 #include "experiments/support/bench_progress.h"
 #include "experiments/support/scratch.h"
 
@@ -39,16 +37,13 @@ namespace ebb::fidelity_bench {
 namespace {
 
 struct Arguments {
-  std::string out_path;
-  std::string commit = "unknown";
+  storage_bench::BenchRun run{.bench = "fidelity", .repeats = 3};
   std::string traces = "../shared/traces";
   std::string keep_path;
   std::string reuse_path;
   std::string cells_path;
   std::vector<std::string> only;
   int settings = 32;
-  int repeats = 3;
-  bool quick = false;
   bool twin_only = false;
   bool class_devices = false;
 };
@@ -112,9 +107,9 @@ absl::Status MeasureLive(const Arguments& arguments, const std::vector<Workload>
                          LiveResults& results) {
   Rng rng(99);
   experiments::BenchProgress progress(
-      "fidelity", static_cast<double>(arguments.repeats) *
+      "fidelity", static_cast<double>(arguments.run.repeats) *
                       static_cast<double>(workloads.size() * (settings.size() + 1)));
-  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
+  for (int repeat = 0; repeat < arguments.run.repeats; ++repeat) {
     for (const Run& run : RandomOrder(workloads.size(), settings.size(), rng)) {
       if (Interrupted()) return absl::CancelledError("interrupted");
       const Workload& workload = workloads[run.workload];
@@ -180,7 +175,7 @@ absl::Status Fit(const Arguments& arguments, const std::vector<Workload>& worklo
                  const std::string& scratch, LiveNode& node, LiveResults& results) {
   twin::NodeCostOptions options;
   options.metadata_dir = scratch + "/fit";
-  options.quick = arguments.quick;
+  options.quick = arguments.run.quick;
   options.on_progress = [](double share, std::string_view what) {
     fmt::print(stderr, "[fidelity bench] fitting the twin: {:.0f} %, {}\n", 100 * share, what);
   };
@@ -193,7 +188,7 @@ absl::Status Fit(const Arguments& arguments, const std::vector<Workload>& worklo
     model.cpu.nbd_request = node.ClientCostNs(workload, 1);
     results.models.push_back(model);
   }
-  return arguments.quick ? absl::OkStatus() : FitDevices(workloads, results);
+  return arguments.run.quick ? absl::OkStatus() : FitDevices(workloads, results);
 }
 
 // The middle of each latency that the twin is calibrated by.
@@ -304,15 +299,11 @@ absl::StatusOr<LiveResults> GetLive(const Arguments& arguments, std::vector<Work
       return results;
     }
     const uint64_t scratch_bytes = 256 * kMiB;
-    EBB_ASSIGN_OR_RETURN(
-        const std::string scratch,
-        experiments::MakeScratchFolder(experiments::ChooseScratchParent(scratch_bytes)));
-    LiveNode node(scratch + "/metadata");
-    absl::Status status = Fit(arguments, workloads, scratch, node, results);
-    if (status.ok()) status = MeasureLive(arguments, workloads, settings, node, results);
-    std::error_code error;
-    std::filesystem::remove_all(scratch, error);
-    EBB_RETURN_IF_ERROR(status);
+    EBB_ASSIGN_OR_RETURN(const auto scratch, experiments::ScratchFolder::Make(
+                                                 experiments::ChooseScratchParent(scratch_bytes)));
+    LiveNode node(scratch->path() + "/metadata");
+    EBB_RETURN_IF_ERROR(Fit(arguments, workloads, scratch->path(), node, results));
+    EBB_RETURN_IF_ERROR(MeasureLive(arguments, workloads, settings, node, results));
     return results;
   }
   // The file names its workloads; what is not there any more is left out.
@@ -337,12 +328,6 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   if (arguments.twin_only && arguments.cells_path.empty()) {
     return absl::InvalidArgumentError("--twin-only needs --cells, there is no verdict");
   }
-  const storage_bench::BenchRun run{.bench = "fidelity",
-                                    .out_path = arguments.out_path,
-                                    .commit = arguments.commit,
-                                    .repeats = arguments.repeats,
-                                    .quick = arguments.quick,
-                                    .load_average_at_start = storage_bench::LoadAverage()};
   std::vector<Workload> workloads;
   std::vector<env::Setting> settings;
   EBB_ASSIGN_OR_RETURN(LiveResults results, GetLive(arguments, workloads, settings));
@@ -355,16 +340,12 @@ absl::StatusOr<bool> RunBench(const Arguments& arguments) {
   fmt::print("{}\n", Table(results.workloads));
   storage_bench::Samples samples;
   Judge(results.workloads, samples);
-  std::vector<const storage_bench::FigureSpec*> specs;
-  for (const storage_bench::FigureSpec& spec : FidelityFigures()) specs.push_back(&spec);
-  return storage_bench::Report(run, specs, samples);
+  return storage_bench::Report(arguments.run, FidelityFigures(), samples);
 }
 
 int Main(int argc, char** argv) {
   CLI::App app{"Live nodes on shaped devices against the twin fitted to them"};
   Arguments arguments;
-  app.add_option("--out", arguments.out_path, "write the figures as JSON to this file");
-  app.add_option("--commit", arguments.commit, "commit to name in the file");
   app.add_option("--traces", arguments.traces, "folder of the recorded traces")
       ->capture_default_str();
   app.add_option("--only", arguments.only, "only these workloads");
@@ -372,9 +353,10 @@ int Main(int argc, char** argv) {
       app.add_option("--settings", arguments.settings, "Sobol settings besides the default")
           ->check(CLI::Range(2, 1000))
           ->capture_default_str();
-  CLI::Option* repeats = app.add_option("--repeats", arguments.repeats, "live runs of each cell")
-                             ->check(CLI::Range(1, 100))
-                             ->capture_default_str();
+  CLI::Option* repeats =
+      app.add_option("--repeats", arguments.run.repeats, "live runs of each cell")
+          ->check(CLI::Range(1, 100))
+          ->capture_default_str();
   app.add_option("--keep-live", arguments.keep_path,
                  "write the live results to this file after every repeat; by default beside --out");
   app.add_option("--reuse-live", arguments.reuse_path,
@@ -384,32 +366,21 @@ int Main(int argc, char** argv) {
                "the twin's devices are the classes, not what was fitted to them");
   app.add_flag("--twin-only", arguments.twin_only,
                "no live node: the cells of an unfitted twin, to choose loads by");
-  app.add_flag("--quick", arguments.quick,
+  app.add_flag("--quick", arguments.run.quick,
                "3 settings, 2 repeats: to see that it works, in about three minutes");
-  CLI11_PARSE(app, argc, argv);
-  if (arguments.keep_path.empty() && !arguments.out_path.empty()) {
-    arguments.keep_path = arguments.out_path + ".live";
-  }
-  if (arguments.quick && settings->empty()) arguments.settings = 3;
-  if (arguments.quick && repeats->empty()) arguments.repeats = 2;
-  // What was measured is judged no more then, and the scratch folder goes.
-  CatchInterrupts();
-  const absl::StatusOr<bool> all_hold = RunBench(arguments);
-  if (!all_hold.ok()) {
-    fmt::print(stderr, "fidelity bench: {}\n", all_hold.status().ToString());
-    return 2;
-  }
-  return *all_hold ? 0 : 1;
+  return storage_bench::BenchMain(app, argc, argv, arguments.run, [&] {
+    if (arguments.keep_path.empty() && !arguments.run.out_path.empty()) {
+      arguments.keep_path = arguments.run.out_path + ".live";
+    }
+    if (arguments.run.quick && settings->empty()) arguments.settings = 3;
+    if (arguments.run.quick && repeats->empty()) arguments.run.repeats = 2;
+    // What was measured is judged no more then, and the scratch folder goes.
+    CatchInterrupts();
+    return RunBench(arguments);
+  });
 }
 
 }  // namespace
 }  // namespace ebb::fidelity_bench
 
-int main(int argc, char** argv) {
-  try {
-    return ebb::fidelity_bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "fidelity bench: {}\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return ebb::fidelity_bench::Main(argc, argv); }

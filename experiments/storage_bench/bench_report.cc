@@ -38,12 +38,12 @@ double LoadAverage() {
   return load;
 }
 
-absl::StatusOr<bool> Report(const BenchRun& run, std::span<const FigureSpec* const> specs,
+absl::StatusOr<bool> Report(const BenchRun& run, std::span<const FigureSpec> specs,
                             const Samples& samples) {
   std::vector<Figure> figures;
   bool all_hold = true;
-  for (const FigureSpec* spec : specs) {
-    figures.push_back(Evaluate(*spec, samples));
+  for (const FigureSpec& spec : specs) {
+    figures.push_back(Evaluate(spec, samples));
     all_hold = all_hold && figures.back().holds;
   }
   fmt::print("{}", FormatTable(figures, samples));

@@ -10,10 +10,10 @@
 namespace ebb::storage_bench {
 
 struct BenchRun {
-  std::string bench;     // its name for ./dev bench
-  std::string out_path;  // of the JSON; empty: none
-  std::string commit;
-  int repeats = 0;
+  std::string bench;          // its name for ./dev bench
+  std::string out_path = {};  // of the JSON; empty: none
+  std::string commit = "unknown";
+  int repeats = 1;
   bool quick = false;
   double load_average_at_start = 0;
 };
@@ -21,7 +21,7 @@ struct BenchRun {
 double LoadAverage();  // of the last minute
 
 // False when a bar does not hold. Internal when the file cannot be written.
-absl::StatusOr<bool> Report(const BenchRun& run, std::span<const FigureSpec* const> specs,
+absl::StatusOr<bool> Report(const BenchRun& run, std::span<const FigureSpec> specs,
                             const Samples& samples);
 
 }  // namespace ebb::storage_bench

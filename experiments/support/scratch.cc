@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include <fcntl.h>
@@ -61,6 +62,16 @@ absl::StatusOr<std::string> MakeScratchFolder(const std::string& parent) {
     return ErrnoStatus(errno, fmt::format("make a folder in {}", parent));
   }
   return path;
+}
+
+absl::StatusOr<std::unique_ptr<ScratchFolder>> ScratchFolder::Make(const std::string& parent) {
+  EBB_ASSIGN_OR_RETURN(std::string path, MakeScratchFolder(parent));
+  return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace ebb::experiments

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,5 +21,19 @@ bool TakesDirectIo(const std::string& folder);
 
 // A new folder, private to this user, below `parent`.
 absl::StatusOr<std::string> MakeScratchFolder(const std::string& parent);
+
+// One that goes with the object.
+class ScratchFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<ScratchFolder>> Make(const std::string& parent);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
 
 }  // namespace ebb::experiments
