@@ -7,8 +7,7 @@
 #include "base/rng.h"
 #include "engine/history/history.h"
 #include "tests/engine/history/history_test_helpers.h"
-#include "tests/engine/history/watched_store.h"
-#include "tests/support/program.h"
+#include "tests/engine/history/watched_history.h"
 
 namespace ebb::engine {
 namespace {
@@ -21,19 +20,8 @@ const std::vector<std::string> kActors = {"agent:climb", "agent:random", "foreig
 const std::vector<std::string> kGoals = {"read", "write", "balanced"};
 const std::vector<std::string> kContexts = {"", "c1", "c10", "c2"};
 
-enum class Kind { kMemory, kRocks };
-
-class ChangeIndexTest : public ::testing::TestWithParam<Kind> {
+class ChangeIndexTest : public WatchedHistoryTest {
  protected:
-  void SetUp() override {
-    store_ = GetParam() == Kind::kMemory ? MakeMemoryStore() : *OpenRocksStore(scratch_.path());
-    Open({});
-  }
-  void Open(const HistoryConfig& config) {
-    auto watched = std::make_unique<WatchedStore>(*store_);
-    watched_ = watched.get();
-    history_ = *History::Open(std::move(watched), config);
-  }
   template <typename T>
   const T& OneOf(const std::vector<T>& values) {
     return values[rng_.Below(values.size())];
@@ -112,11 +100,7 @@ class ChangeIndexTest : public ::testing::TestWithParam<Kind> {
     }
   }
 
-  ebb::testing::ScratchFolder scratch_;
   Rng rng_{11};
-  std::unique_ptr<OrderedStore> store_;
-  WatchedStore* watched_ = nullptr;
-  std::unique_ptr<History> history_;
   std::vector<Change> changes_;
 };
 
@@ -204,14 +188,7 @@ TEST_P(ChangeIndexTest, AnOldHistoryGetsWhatItLacks) {
   ExpectQueriesAreRight(60);
   EXPECT_EQ(watched_->syncs(), 0U);
 
-  // The disk is full after each number of writes in turn; then there is room.
-  for (uint64_t writes = 0;; ++writes) {
-    auto watched = std::make_unique<WatchedStore>(*store_);
-    watched->set_writes_left(writes);
-    if (History::Open(std::move(watched), {}).ok()) break;
-    ASSERT_LT(writes, 100U);
-  }
-  Open({});
+  OpenInSpiteOfAFullDisk();
   Write(20);
   ExpectQueriesAreRight(60);
   ChangeQuery query;
@@ -222,10 +199,7 @@ TEST_P(ChangeIndexTest, AnOldHistoryGetsWhatItLacks) {
   EXPECT_EQ(watched_->events_read() - events, found->size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, ChangeIndexTest, ::testing::Values(Kind::kMemory, Kind::kRocks),
-                         [](const auto& store) {
-                           return store.param == Kind::kMemory ? "Memory" : "Rocks";
-                         });
+INSTANTIATE_TEST_SUITE_P(Stores, ChangeIndexTest, StoreKinds(), StoreKindName);
 
 }  // namespace
 }  // namespace ebb::engine

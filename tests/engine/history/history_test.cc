@@ -10,19 +10,18 @@
 
 #include "engine/history/change_json.h"
 #include "tests/engine/history/history_test_helpers.h"
+#include "tests/engine/history/watched_history.h"
 #include "tests/support/program.h"
 
 namespace ebb::engine {
 namespace {
 
-enum class Kind { kMemory, kRocks };
-
-class HistoryContract : public ::testing::TestWithParam<Kind> {
+class HistoryContract : public ::testing::TestWithParam<StoreKind> {
  protected:
   void SetUp() override { Reopen(); }
   // The in-memory store ends with its object, so only the one on disk is really opened again.
   void Reopen() {
-    if (GetParam() == Kind::kMemory) {
+    if (GetParam() == StoreKind::kMemory) {
       if (!history_) history_ = MakeMemoryHistory();
       return;
     }
@@ -177,10 +176,7 @@ TEST_P(HistoryContract, BytesThatAreNoTextDoNotHurt) {
   EXPECT_TRUE(history_->Verify().ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, HistoryContract, ::testing::Values(Kind::kMemory, Kind::kRocks),
-                         [](const auto& store) {
-                           return store.param == Kind::kMemory ? "Memory" : "Rocks";
-                         });
+INSTANTIATE_TEST_SUITE_P(Stores, HistoryContract, StoreKinds(), StoreKindName);
 
 [[noreturn]] void WriteUntilKilled(const std::string& directory, int pipe_end) {
   auto history = OpenHistory(directory, {});

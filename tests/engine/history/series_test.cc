@@ -8,8 +8,7 @@
 #include "base/rng.h"
 #include "engine/history/history.h"
 #include "engine/history/roll_up.h"
-#include "tests/engine/history/watched_store.h"
-#include "tests/support/program.h"
+#include "tests/engine/history/watched_history.h"
 
 namespace ebb::engine {
 namespace {
@@ -30,19 +29,8 @@ uint64_t WindowsOf(const Series& series) {
   return windows;
 }
 
-enum class Kind { kMemory, kRocks };
-
-class SeriesContract : public ::testing::TestWithParam<Kind> {
+class SeriesContract : public WatchedHistoryTest {
  protected:
-  void SetUp() override {
-    store_ = GetParam() == Kind::kMemory ? MakeMemoryStore() : *OpenRocksStore(scratch_.path());
-    Open({});
-  }
-  void Open(const HistoryConfig& config) {
-    auto watched = std::make_unique<WatchedStore>(*store_);
-    watched_ = watched.get();
-    history_ = *History::Open(std::move(watched), config);
-  }
   void Append(const SeriesPoint& point, const std::string& node = "a") {
     const absl::Status appended = history_->AppendPoint(node, point);
     ASSERT_TRUE(appended.ok()) << appended;
@@ -52,11 +40,6 @@ class SeriesContract : public ::testing::TestWithParam<Kind> {
     EXPECT_TRUE(series.ok()) << series.status();
     return series.value_or(Series());
   }
-
-  ebb::testing::ScratchFolder scratch_;
-  std::unique_ptr<OrderedStore> store_;
-  WatchedStore* watched_ = nullptr;
-  std::unique_ptr<History> history_;
 };
 
 TEST_P(SeriesContract, FewWindowsAreToldSingly) {
@@ -231,14 +214,7 @@ TEST_P(SeriesContract, AnOldHistoryGetsItsRollUps) {
   EXPECT_EQ(watched_->syncs(), 0U);
   EXPECT_EQ(Read(0, 5'000'000, 500).buckets.size(), 500U);
 
-  // The disk is full after each number of writes in turn; then there is room.
-  for (uint64_t writes = 0;; ++writes) {
-    auto watched = std::make_unique<WatchedStore>(*store_);
-    watched->set_writes_left(writes);
-    if (History::Open(std::move(watched), {}).ok()) break;
-    ASSERT_LT(writes, 100U);
-  }
-  Open({});
+  OpenInSpiteOfAFullDisk();
   Append(PointAt(5'000'000, 5'000));
 
   const Series series = Read(0, 5'010'000, 501);
@@ -249,10 +225,7 @@ TEST_P(SeriesContract, AnOldHistoryGetsItsRollUps) {
   EXPECT_EQ(WindowsOf(Read(0, 5'000'000, 8, "ab")), 5'000U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, SeriesContract, ::testing::Values(Kind::kMemory, Kind::kRocks),
-                         [](const auto& store) {
-                           return store.param == Kind::kMemory ? "Memory" : "Rocks";
-                         });
+INSTANTIATE_TEST_SUITE_P(Stores, SeriesContract, StoreKinds(), StoreKindName);
 
 }  // namespace
 }  // namespace ebb::engine

@@ -94,12 +94,6 @@ class NodeLoopFault : public testing::TestWithParam<std::tuple<Fault, Scenario>>
       if (status.health != "ok") told_unwell = true;
     }
     Fate FateOf(uint64_t call, bool to_node);
-    size_t Foreign() {
-      const std::vector<Change> changes = bench.Changes();
-      return static_cast<size_t>(
-          std::count_if(changes.begin(), changes.end(),
-                        [](const Change& change) { return change.actor == "foreign"; }));
-    }
 
     LoopBench bench;
     const std::optional<uint64_t> step_;
@@ -191,7 +185,7 @@ std::string NodeLoopFault::Untold(Run& run, bool attached) {
     return "the void windows";
   }
   // A restore may undo it before it is looked at: then it is told, but is no change.
-  if (fault() == Fault::kForeignChange && run.Foreign() == 0 &&
+  if (fault() == Fault::kForeignChange && ForeignChanges(bench) == 0 &&
       bench.Events("node_event").empty()) {
     return "somebody else's change";
   }
@@ -212,7 +206,7 @@ TEST_P(NodeLoopFault, AtEveryStepEndsOnATrustedSettingAndIsTold) {
     Run counting(std::nullopt);
     counting.bench.StartLoop({scenario().move}, /*once=*/true);
     ASSERT_TRUE(counting.bench.RunUntil([&] { return !counting.bench.Changes().empty(); }));
-    learned = counting.bench.power.calls - 12;
+    learned = counting.bench.power.calls - kAttachCalls;
   }
   ASSERT_GT(calls, learned + 60);
 
@@ -226,7 +220,7 @@ TEST_P(NodeLoopFault, AtEveryStepEndsOnATrustedSettingAndIsTold) {
 
     ASSERT_EQ(TrustFaults(run.bench), "") << Story(run.bench);
     ASSERT_EQ(run.watch.unannounced(), 0) << "the node got a setting before the journal had it";
-    ASSERT_LE(run.Foreign(), fault() == Fault::kForeignChange ? 1U : 0U);
+    ASSERT_LE(ForeignChanges(run.bench), fault() == Fault::kForeignChange ? 1U : 0U);
     ASSERT_EQ(Untold(run, /*attached=*/step > kAttachCalls), "") << Story(run.bench);
   }
 }

@@ -116,9 +116,8 @@ class Player {
   std::string Faults() {
     std::string faults = TrustFaults(bench);
     if (watch_.unannounced() > 0) faults += "the node got a setting before the journal had it\n";
-    size_t foreign = 0;
-    for (const Change& change : bench.Changes()) foreign += change.actor == "foreign" ? 1 : 0;
-    if (foreign > foreign_) faults += "the history invents a change by somebody else\n";
+    if (ForeignChanges(bench) > foreign_)
+      faults += "the history invents a change by somebody else\n";
     return faults;
   }
 

@@ -34,6 +34,14 @@ class JournalWatch {
   int unannounced_ = 0;
 };
 
+// Changes that the history calls somebody else's.
+inline size_t ForeignChanges(LoopBench& bench) {
+  const std::vector<Change> changes = bench.Changes();
+  return static_cast<size_t>(
+      std::count_if(changes.begin(), changes.end(),
+                    [](const Change& change) { return change.actor == "foreign"; }));
+}
+
 inline NamedSetting NamedIncumbent(LoopBench& bench) {
   return NameSetting(bench.node.space(), bench.node.ReadSettings()->incumbent);
 }
