@@ -82,7 +82,7 @@ std::string Envelope::CandidateFault(const env::KnobSpace& space, const env::Set
       return fmt::format("{} is on the never-touch list of the configuration", space[i].name);
     }
     if (i < frozen.size() && frozen[i]) return fmt::format("{} is pinned", space[i].name);
-    if (const std::string fault = MemoryFault(space, i, candidate.values[i]); !fault.empty()) {
+    if (std::string fault = MemoryFault(space, i, candidate.values[i]); !fault.empty()) {
       return fault;
     }
     const double step =
